@@ -1,0 +1,31 @@
+/* mapped_file: a file mapped read-only, private, never copied.
+ *
+ * A file that shrinks while mapped raises SIGBUS on the missing pages. A program installs
+ * mapped_file_install_guard() once (libingot never does by itself); then such a read sees zeros,
+ * and mapped_file_damaged() is true from then on, so that the load or the request can fail.
+ * Without the guard the signal kills the process as the system does by default.
+ * Threads: open and close by one owner; reading and mapped_file_damaged() by anyone. */
+#ifndef BASE_MAPPED_FILE_H
+#define BASE_MAPPED_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+struct mapped_file {
+    const uint8_t *bytes;
+    size_t size;
+    int slot; /* index in the guard's table; -1 when not guarded */
+    char *path;
+};
+
+MUST_CHECK enum status mapped_file_open(struct mapped_file *f, const char *path, struct error *err);
+void mapped_file_close(struct mapped_file *f); /* a zeroed one is allowed */
+bool mapped_file_damaged(const struct mapped_file *f);
+/* Tells the kernel that [offset, offset + n) is no longer needed in memory. */
+void mapped_file_forget(const struct mapped_file *f, size_t offset, size_t n);
+void mapped_file_install_guard(void);
+
+#endif
