@@ -1,0 +1,136 @@
+/* engine: loads models, runs requests, delivers events. One thread inside owns the devices and
+ * caches; everything here may be called from any thread.
+ *
+ * A request is: token ids in, events out. Submitting never blocks: it is queued (bounded; beyond
+ * that EXHAUSTED, the server's 429). Events wait in the request's own bounded queue until its
+ * owner takes them; `notify` tells him from the engine thread and must only wake somebody. A
+ * consumer that stops reading makes the engine pause that request, never the others.
+ * Ownership: a handle belongs to the caller from submit to request_drop, which also cancels. */
+#ifndef ENGINE_ENGINE_H
+#define ENGINE_ENGINE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "engine/sampling.h"
+#include "tensor/tensor.h"
+
+struct engine;
+struct engine_model;
+struct request;
+struct tokenizer;      /* text/tokenizer/tokenizer.h */
+struct chat_template;  /* text/template/chat_template.h */
+struct model;
+struct log;
+
+struct engine_options {
+    const char *device;           /* "cpu", "cuda:0", "auto"; NULL: auto */
+    const char *isa;              /* cap on the CPU instruction set; NULL: best */
+    int n_threads;                /* 0: auto */
+    bool exact, deterministic, mlock, no_mmap;
+    int32_t context;              /* 0: min(model's, 32768), shrunk to fit and said */
+    int32_t batch_tokens;         /* budget of one pass; 0: auto */
+    int32_t max_requests;         /* admitted and waiting together; 0: 64 */
+    int32_t max_sequences;        /* resident at once; 0: auto */
+    enum tensor_type k_type, v_type; /* KV types; F32 under exact unless set */
+    bool k_type_set, v_type_set;
+    const char *tokenizer_path, *chat_template; /* overrides; NULL: the model's own */
+    void (*progress)(void *user, int64_t done, int64_t all); /* while loading; may be NULL */
+    void *progress_user;
+    struct log *log;              /* may be NULL */
+};
+
+MUST_CHECK enum status engine_new(const struct engine_options *, struct engine **, struct error *);
+void engine_free(struct engine *); /* cancels what runs */
+/* Path as CONTRACTS "Models". The model belongs to the engine. */
+MUST_CHECK enum status engine_load(struct engine *, const char *path, struct engine_model **,
+                                   struct error *);
+
+/* What a loaded model offers; all borrowed from it and constant after load. */
+struct engine_model_info {
+    const char *path, *name;      /* name: general.name or the file's */
+    const char *family, *type_name; /* "llama", "Q4_1" (by most bytes) */
+    const struct tokenizer *tokenizer;
+    const struct chat_template *chat; /* never NULL: the fallback is marked */
+    bool chat_is_fallback;
+    int32_t context, context_trained;
+    int32_t n_vocab;
+    struct sampling defaults;     /* built-in < GGUF < generation_config.json */
+    const char *default_source[SAMPLING_N_FIELDS]; /* "built-in", "gguf", "generation_config" */
+    int32_t default_max_tokens;   /* 0: until stop or context end */
+    const int32_t *end_tokens;    /* stop generation */
+    int32_t n_end_tokens;
+    int64_t file_bytes, weight_bytes, kv_bytes, n_parameters;
+    const struct model *model;
+};
+const struct engine_model_info *engine_model_info(const struct engine_model *);
+
+enum finish_reason { FINISH_STOP, FINISH_LENGTH, FINISH_CANCELLED, FINISH_ERROR };
+
+struct request_options {
+    struct engine_model *model;
+    const int32_t *tokens;        /* prompt; copied */
+    int32_t n_tokens;
+    struct sampling sampling;     /* complete: merged with the model's defaults by the caller */
+    int32_t max_tokens;           /* 0: until stop or context end */
+    int32_t min_tokens;
+    bool ignore_eos;
+    const struct str *stop;       /* stop strings; copied */
+    int32_t n_stop;
+    const int32_t *stop_tokens;   /* beside the model's end tokens; copied */
+    int32_t n_stop_tokens;
+    int32_t n_logprobs;           /* -1: none; 0: of the drawn token; else also the top n */
+    bool echo_logprobs;           /* logprobs of the prompt tokens too */
+    bool show_special;            /* text of control tokens is part of the output */
+    const char *client;           /* fairness key; copied; NULL: none */
+    int priority;                 /* 0 to 9 */
+    const struct str *script;     /* raw text to replay instead of free generation; NULL: none */
+    void (*notify)(void *user);   /* may be NULL: use request_wait */
+    void *notify_user;
+};
+
+enum event_kind {
+    EVENT_PROGRESS, /* prompt read so far */
+    EVENT_TOKEN,    /* one token, with the text it releases (may be empty) */
+    EVENT_DONE,
+};
+struct request_usage {
+    int32_t prompt_tokens, cached_tokens, completion_tokens;
+    double queue_ms, prompt_ms, first_token_ms, decode_ms;
+};
+struct event {
+    enum event_kind kind;
+    int32_t token;                /* EVENT_TOKEN; -1: only text released by the end */
+    struct str text;              /* UTF-8, whole characters; borrowed until the next call */
+    struct token_probability drawn; /* with n_logprobs >= 0 */
+    const struct token_probability *top; /* [n_top] */
+    int32_t n_top;
+    int32_t prompt_done, prompt_all; /* EVENT_PROGRESS */
+    enum finish_reason finish;    /* EVENT_DONE */
+    int32_t stop_index;           /* which stop string; -1: none */
+    struct error error;           /* FINISH_ERROR */
+    struct request_usage usage;   /* EVENT_DONE */
+};
+
+/* INVALID with both numbers when prompt (and one token) do not fit the context; EXHAUSTED when
+ * the queue is full. */
+MUST_CHECK enum status engine_submit(struct engine *, const struct request_options *,
+                                     struct request **, struct error *);
+bool request_next(struct request *, struct event *);  /* false: nothing yet */
+/* Blocks; false when EVENT_DONE was already taken. */
+bool request_wait(struct request *, struct event *);
+void request_cancel(struct request *);                /* an EVENT_DONE follows */
+void request_drop(struct request *);                  /* cancels if needed; no event after it */
+
+/* Live numbers for /health, /metrics, log rows. */
+struct engine_status {
+    int32_t n_running, n_waiting, n_sequences, max_requests;
+    int64_t pages_used, pages_all;
+    uint64_t prompt_tokens, generated_tokens, requests_done, requests_failed, composed_ops;
+};
+void engine_status(struct engine *, struct engine_status *);
+
+#endif
