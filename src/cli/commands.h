@@ -1,0 +1,9 @@
+/* commands: the list of commands, in the order of --help. Each line NAME stands for the object
+ * cmd_NAME in cmd_NAME.c; a dash in a command's name is an underscore here. */
+#ifndef CLI_COMMANDS_H
+#define CLI_COMMANDS_H
+
+#define CLI_COMMANDS(X) \
+    X(completion)
+
+#endif

@@ -1,0 +1,18 @@
+/* option_groups: the flags that several commands share, each listed once. A command names the
+ * groups that it honours; a flag that a command would ignore is not among its groups. */
+#ifndef CLI_OPTION_GROUPS_H
+#define CLI_OPTION_GROUPS_H
+
+#include "cli/options.h"
+
+extern const struct option_group output_options;   /* --verbose --quiet; every command has them */
+extern const struct option_group model_options;    /* --model --tokenizer */
+extern const struct option_group template_options; /* --chat-template... --parse-special */
+extern const struct option_group sampling_options; /* --temperature ... --stop, --max-tokens */
+extern const struct option_group engine_options;   /* --context --cache-type-k --exact ... */
+extern const struct option_group device_options;   /* --device --threads --mlock */
+extern const struct option_group server_options;   /* --host --port --api-key ... */
+/* Spellings of other programs: ignored with a notice or refused by name. Listed last. */
+extern const struct option_group foreign_options;
+
+#endif
