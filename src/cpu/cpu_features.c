@@ -97,11 +97,10 @@ static int count_affinity(void)
 
 static bool core_is_usable(hwloc_obj_t core, const cpu_set_t *set)
 {
-    unsigned cpu;
-    hwloc_bitmap_foreach_begin(cpu, core->cpuset)
-        if (cpu < CPU_SETSIZE && CPU_ISSET(cpu, set))
+    for (int cpu = hwloc_bitmap_first(core->cpuset); cpu >= 0;
+         cpu = hwloc_bitmap_next(core->cpuset, cpu))
+        if (cpu < CPU_SETSIZE && CPU_ISSET((size_t)cpu, set))
             return true;
-    hwloc_bitmap_foreach_end();
     return false;
 }
 

@@ -1,5 +1,6 @@
 /* op_kernels: one entry per op of ops.h, as a device implements it. Shapes are checked already.
- * Entries marked optional may be NULL: ops.c composes them from the others. */
+ * Entries marked optional may be NULL: ops.c composes them from the others. The products and
+ * attention are called in measuring steps too, where they take their scratch and return. */
 #ifndef TENSOR_OP_KERNELS_H
 #define TENSOR_OP_KERNELS_H
 
