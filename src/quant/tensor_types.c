@@ -3,10 +3,11 @@
 #include <strings.h>
 
 #include "base/compiler.h"
+#include "quant/dequant.h"
 
 static const struct tensor_type_info infos[] = {
 #define TYPE_ROW(name, id, elements, bytes, flags) \
-    { TENSOR_TYPE_##name, #name, elements, bytes, flags },
+    { TENSOR_TYPE_##name, #name, elements, bytes, flags, dequant_##name },
     TENSOR_TYPE_LIST(TYPE_ROW)
 #undef TYPE_ROW
 };

@@ -83,6 +83,8 @@ struct tensor_type_info {
     int block_elements;   /* a row holds a whole number of blocks */
     int block_bytes;
     unsigned flags;       /* enum tensor_type_flags */
+    /* Decodes n_blocks blocks: the reference, see quant/dequant.h. */
+    void (*dequant)(const void *blocks, float *out, size_t n_blocks);
 };
 
 /* NULL for an id that is unknown or was removed; any integer from a file may be passed. */
