@@ -83,7 +83,9 @@ static void encoding_follows_the_cases(void **state)
         for (size_t i = 0; i < json_array_size(cases); i++, n_checked++) {
             const json_t *pair = json_array_get(cases, i);
             uint32_t bits = hex_bits(json_array_get(pair, 0));
-            unsigned want = (unsigned)json_integer_value(json_array_get(pair, 1));
+            const json_t *code = json_array_get(pair, 1); /* a number, or hexadecimal text */
+            unsigned want = json_is_string(code) ? hex_bits(code)
+                                                 : (unsigned)json_integer_value(code);
             unsigned found = formats[f].encode(float_from_bits(bits));
             bool both_nan = is_nan(bits) && is_nan(float_bits(formats[f].decode(found)));
             if (found != want && !both_nan)
