@@ -57,7 +57,7 @@ struct weight_scale {
 enum weight_layout {
     WEIGHT_LAYOUT_FILE,       /* rows of blocks as in the file, borrowed from the mapping */
     WEIGHT_LAYOUT_F32,        /* small vectors and norms: plain f32, owned */
-    WEIGHT_LAYOUT_X86_ROWS16, /* 16 rows interleaved: cpu/x86/rows16.h */
+    WEIGHT_LAYOUT_ROWS16,     /* 16 rows interleaved: cpu/rows16.h */
 };
 
 struct weight {
