@@ -75,9 +75,9 @@ void strbuf_putc(struct strbuf *b, char c)
 void strbuf_put_utf8(struct strbuf *b, uint32_t code_point)
 {
     char bytes[4];
-    size_t n = utf8_encode(code_point, bytes);
+    size_t n = utf8_encode_one(code_point, bytes);
     if (n == 0)
-        n = utf8_encode(0xFFFD, bytes);
+        n = utf8_encode_one(0xFFFD, bytes);
     strbuf_append(b, bytes, n);
 }
 

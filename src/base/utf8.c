@@ -44,7 +44,7 @@ size_t utf8_decode(const char *bytes, size_t n, uint32_t *code_point)
     return length;
 }
 
-size_t utf8_encode(uint32_t c, char out[4])
+size_t utf8_encode_one(uint32_t c, char out[4])
 {
     if (c < 0x80) {
         out[0] = (char)c;

@@ -27,14 +27,15 @@ static void put_wrapped(struct strbuf *out, const char *text, size_t column)
         size_t end = str_find(rest, STR(" "), 0);
         struct str word = end == STR_NONE ? rest : str_slice(rest, 0, end);
         rest = end == STR_NONE ? (struct str){ NULL, 0 } : str_slice(rest, end + 1, rest.len);
-        if (at > column && at + word.len > HELP_WIDTH) {
+        if (at > column && at + 1 + word.len > HELP_WIDTH) {
             strbuf_printf(out, "\n%*s", (int)column, "");
             at = column;
+        } else if (at > column) {
+            strbuf_putc(out, ' ');
+            at++;
         }
         strbuf_add(out, word);
-        if (rest.len > 0)
-            strbuf_putc(out, ' ');
-        at += word.len + 1;
+        at += word.len;
     }
     strbuf_putc(out, '\n');
 }
@@ -118,9 +119,10 @@ void help_overview(struct strbuf *out)
         strbuf_printf(out, "  %-14s%s\n", cli_commands[i]->name, cli_commands[i]->summary);
     strbuf_puts(out, "\nMore\n"
                      "  ingot COMMAND --help    the flags of one command\n"
-                     "  ingot --help THEME      the flags of one theme: ");
+                     "  ingot --version         the version\n"
+                     "  ingot --help THEME      the flags of one theme:\n    ");
     help_topics(out);
-    strbuf_puts(out, "\n  ingot --version         the version\n");
+    strbuf_putc(out, '\n');
 }
 
 void help_command(struct strbuf *out, const struct cli_command *command)
