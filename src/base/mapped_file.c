@@ -127,13 +127,19 @@ enum status mapped_file_open(struct mapped_file *f, const char *path, struct err
     return s;
 }
 
+void mapped_file_borrow(struct mapped_file *f, const char *label, const void *bytes, size_t n)
+{
+    *f = (struct mapped_file){ .bytes = n ? bytes : "", .size = n, .slot = -1, .borrowed = true };
+    f->path = mem_string(label, strlen(label));
+}
+
 void mapped_file_close(struct mapped_file *f)
 {
     if (!f->path)
         return;
     if (f->slot >= 0)
         atomic_store(&slots[f->slot].begin, 0);
-    if (f->size)
+    if (f->size && !f->borrowed)
         munmap((void *)(uintptr_t)f->bytes, f->size);
     mem_free(f->path);
     *f = (struct mapped_file){ .slot = -1 };
@@ -146,7 +152,7 @@ bool mapped_file_damaged(const struct mapped_file *f)
 
 void mapped_file_forget(const struct mapped_file *f, size_t offset, size_t n)
 {
-    if (!f->path || offset >= f->size)
+    if (!f->path || f->borrowed || offset >= f->size)
         return;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t end = n > f->size - offset ? f->size : offset + n;

@@ -19,9 +19,12 @@ struct mapped_file {
     size_t size;
     int slot; /* index in the guard's table; -1 when not guarded */
     char *path;
+    bool borrowed; /* bytes belong to somebody else */
 };
 
 MUST_CHECK enum status mapped_file_open(struct mapped_file *f, const char *path, struct error *err);
+/* The same view of n bytes that are in memory and stay there; `label` stands for the path. */
+void mapped_file_borrow(struct mapped_file *f, const char *label, const void *bytes, size_t n);
 void mapped_file_close(struct mapped_file *f); /* a zeroed one is allowed */
 bool mapped_file_damaged(const struct mapped_file *f);
 /* Tells the kernel that [offset, offset + n) is no longer needed in memory. */

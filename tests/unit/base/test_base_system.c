@@ -1,5 +1,5 @@
 /* file, queue and clock against the real system. */
-#include "unit/base/cmocka_setup.h"
+#include "unit/cmocka_setup.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* str, strbuf, utf8, number, error, arena, strmap, rng, mem against known values. */
-#include "unit/base/cmocka_setup.h"
+#include "unit/cmocka_setup.h"
 
 #include <math.h>
 #include <stdio.h>

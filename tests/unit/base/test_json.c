@@ -1,5 +1,5 @@
 /* json: repairs, refusals with their place, exact large integers, Python's numbers. */
-#include "unit/base/cmocka_setup.h"
+#include "unit/cmocka_setup.h"
 
 #include <string.h>
 

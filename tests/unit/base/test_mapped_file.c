@@ -1,5 +1,5 @@
 /* mapped_file: views, refusals, and reading a file that shrank, with and without the guard. */
-#include "unit/base/cmocka_setup.h"
+#include "unit/cmocka_setup.h"
 
 #include <signal.h>
 #include <stdio.h>
