@@ -1,0 +1,364 @@
+#include "server/http_daemon.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/mem.h"
+#include "base/number.h"
+#include "server/http_body.h"
+#include "server/http_check.h"
+#include "server/http_reply.h"
+#include "server/request_log.h"
+#include "server/router.h"
+#include "server/server_state.h"
+
+static struct watched_connection *http_connection_of(struct MHD_Connection *connection)
+{
+    return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+}
+
+static void set_silence_limit(struct MHD_Connection *connection, double seconds)
+{
+    MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, (unsigned)seconds);
+}
+
+/* Reads the request id of the client, or makes one. */
+static void name_request(struct exchange *x)
+{
+    struct str given = exchange_header(x, "X-Request-Id");
+    bool printable = given.len > 0 && given.len <= LIMIT_REQUEST_ID_BYTES;
+    for (size_t i = 0; printable && i < given.len; i++)
+        printable = given.ptr[i] > 0x20 && given.ptr[i] < 0x7f;
+    if (printable)
+        memcpy(x->request_id, given.ptr, given.len);
+    else
+        server_random_id(x->request_id, sizeof x->request_id, "req_");
+}
+
+/* Declared length: -1 when chunked or absent. */
+static int64_t declared_length(const struct exchange *x)
+{
+    uint64_t n;
+    struct str text = exchange_header(x, "Content-Length");
+    return text.len && number_parse_u64(text, &n) && n <= INT64_MAX ? (int64_t)n : -1;
+}
+
+static bool refuse(struct exchange *x, int status, const char *code, const char *text)
+{
+    exchange_error(x, status, NULL, code, "%s", text);
+    return false;
+}
+
+/* Everything that the headers alone decide. False: the answer is in the exchange. */
+static bool accept_headers(struct exchange *x, const char *version)
+{
+    struct server *s = x->server;
+    struct str path = str_of(x->path), method = str_of(x->method);
+    if (!http_check_framing(x, version) || !http_check_host(x))
+        return false;
+    if (atomic_load(&s->n_connections) > s->options.max_connections) {
+        x->close_after = true;
+        return refuse(x, 503, "too_many_connections", "too many open connections");
+    }
+    x->route = router_find(path);
+    if (str_is(method, "OPTIONS")) {
+        exchange_reply_text(x, 204, NULL, STR(""));
+        return false;
+    }
+    if (!(x->route && x->route->flags & ROUTE_OPEN) && !http_check_key(x))
+        return false;
+    if (!x->route) {
+        exchange_error(x, 404, NULL, NULL, "there is no route %s %s; see GET /v1/models, POST "
+                       "/v1/chat/completions, POST /v1/completions", x->method, x->path);
+        return false;
+    }
+    x->row.endpoint = x->route->endpoint;
+    if (!router_allows(x->route, method)) {
+        x->allow = router_allow_header(x->route);
+        exchange_error(x, 405, NULL, NULL, "%s does not take %s", x->route->path, x->method);
+        return false;
+    }
+    if (atomic_load(&s->draining) && !(x->route->flags & ROUTE_INLINE)) {
+        x->close_after = true;
+        return refuse(x, 503, "shutting_down", "the server is shutting down");
+    }
+    if (declared_length(x) > (int64_t)LIMIT_BODY_BYTES) {
+        exchange_error(x, 413, NULL, "request_too_large",
+                       "the body has %lld bytes, more than the limit of %u",
+                       (long long)declared_length(x), LIMIT_BODY_BYTES);
+        return false;
+    }
+    struct str coding = exchange_header(x, "Content-Encoding");
+    if (!http_body_coding_known(coding)) {
+        exchange_error(x, 415, NULL, NULL,
+                       "Content-Encoding '%.*s' is not taken: expected gzip, zstd or identity",
+                       STR_ARG(coding));
+        return false;
+    }
+    return true;
+}
+
+static void take_body(struct exchange *x, const char *bytes, size_t n)
+{
+    x->body_seen += n;
+    if (x->body_seen > LIMIT_BODY_BYTES)
+        x->body_status = 413; /* keep reading: an answer is possible only at the end */
+    else
+        strbuf_append(&x->body, bytes, n);
+}
+
+static enum status parse_body(struct exchange *x, struct error *err)
+{
+    struct str coding = exchange_header(x, "Content-Encoding");
+    struct strbuf plain;
+    strbuf_init(&plain, LIMIT_BODY_BYTES);
+    enum status status = http_body_decode(coding, strbuf_str(&x->body), &plain, err);
+    if (status == STATUS_OK)
+        status = json_parse(strbuf_str(&plain), 0, &x->json, err);
+    if (status == STATUS_OK && !json_is_object(x->json))
+        status = error_set(err, STATUS_INVALID, "the body must be a JSON object");
+    strbuf_release(&plain);
+    return status;
+}
+
+void http_daemon_work(void *argument)
+{
+    struct exchange *x = argument;
+    struct error err = { 0 };
+    if (strcmp(x->method, "POST") == 0 && parse_body(x, &err) != STATUS_OK) {
+        if (err.status == STATUS_LIMIT)
+            exchange_error(x, 413, NULL, "request_too_large", "%s", err.message);
+        else
+            exchange_error(x, 400, NULL, NULL, "%s", err.message);
+    } else {
+        x->route->handle(x);
+    }
+    strbuf_release(&x->body);
+    exchange_wake(x);
+    exchange_drop(x);
+}
+
+/* The body is complete: the handler runs here or on a worker. */
+static void dispatch(struct exchange *x)
+{
+    struct server *s = x->server;
+    x->deadline = s->options.request_timeout > 0 ? x->started + s->options.request_timeout : 0;
+    if (x->body_status == 413) {
+        exchange_error(x, 413, NULL, "request_too_large", "the body is larger than %u bytes",
+                       LIMIT_BODY_BYTES);
+        return;
+    }
+    if (x->route->flags & ROUTE_INLINE) {
+        x->route->handle(x);
+        return;
+    }
+    x->phase = EXCHANGE_WORKING;
+    exchange_hold(x);
+    if (!worker_pool_add(s->workers, x)) {
+        exchange_drop(x);
+        exchange_error(x, 429, NULL, NULL, "too many requests wait to be read");
+    }
+}
+
+/* Runs until there is an answer to queue; false: the connection was suspended. A wake may come
+ * early (a tick of the watch): then the phase has not changed and we suspend again. */
+static bool advance(struct exchange *x)
+{
+    for (;;) {
+        if (x->phase == EXCHANGE_REPLY || x->phase == EXCHANGE_STREAM)
+            return true;
+        pthread_mutex_lock(&x->lock);
+        bool woken = x->woken;
+        x->woken = false;
+        if (!woken) {
+            x->suspended = true;
+            MHD_suspend_connection(x->connection);
+        }
+        pthread_mutex_unlock(&x->lock);
+        if (!woken)
+            return false;
+        if (x->phase == EXCHANGE_WAITING)
+            x->source.pump(x);
+    }
+}
+
+static enum MHD_Result on_body(struct exchange *x, const char *bytes, size_t *n)
+{
+    take_body(x, bytes, *n);
+    *n = 0;
+    bool late = x->server->options.body_timeout > 0 &&
+                clock_seconds() - x->started > x->server->options.body_timeout;
+    return late || x->body_seen > LIMIT_BODY_DRAIN_BYTES ? MHD_NO : MHD_YES;
+}
+
+static enum MHD_Result on_request(void *argument, struct MHD_Connection *connection,
+                                  const char *url, const char *method, const char *version,
+                                  const char *upload, size_t *upload_size, void **slot)
+{
+    struct server *s = argument;
+    struct exchange *x = *slot;
+    if (!x) {
+        *slot = x = exchange_new(s, connection);
+        strncpy(x->method, method, sizeof x->method - 1);
+        x->path = mem_string(url, strlen(url));
+        name_request(x);
+        if (!accept_headers(x, version))
+            return http_reply_queue(x);
+        http_watch_connection_body(s->watch, http_connection_of(connection));
+        return MHD_YES;
+    }
+    if (*upload_size)
+        return on_body(x, upload, upload_size);
+    if (x->phase == EXCHANGE_BODY) {
+        http_watch_connection_busy(s->watch, http_connection_of(connection));
+        http_watch_add(s->watch, x);
+        x->watched = true;
+        set_silence_limit(connection, s->options.write_timeout);
+        dispatch(x);
+    }
+    if (exchange_is_gone(x))
+        return MHD_NO;
+    return advance(x) ? http_reply_queue(x) : MHD_YES;
+}
+
+static void on_completed(void *argument, struct MHD_Connection *connection, void **slot,
+                         enum MHD_RequestTerminationCode how)
+{
+    struct server *s = argument;
+    struct exchange *x = *slot;
+    *slot = NULL;
+    if (!x)
+        return;
+    if (x->watched)
+        http_watch_remove(s->watch, x);
+    if (how != MHD_REQUEST_TERMINATED_COMPLETED_OK)
+        exchange_gone(x);
+    set_silence_limit(connection, s->options.idle_timeout);
+    http_watch_connection_idle(s->watch, http_connection_of(connection), s->options.idle_timeout);
+    request_log_row(x);
+    if (x->source.cancel)
+        x->source.cancel(x, "the connection ended");
+    exchange_drop(x);
+}
+
+static void on_connection(void *argument, struct MHD_Connection *connection, void **slot,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct server *s = argument;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        atomic_fetch_add(&s->n_connections, 1);
+        *slot = http_watch_connection(s->watch, info ? info->connect_fd : -1);
+    } else {
+        atomic_fetch_sub(&s->n_connections, 1);
+        http_watch_connection_closed(s->watch, *slot);
+        *slot = NULL;
+    }
+}
+
+static enum status listen_unix(struct server *s, const char *path, int *fd, struct error *err)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    if (strlen(path) >= sizeof address.sun_path)
+        return error_set(err, STATUS_INVALID, "--host unix:%s: the path is longer than %zu bytes",
+                         path, sizeof address.sun_path - 1);
+    strncpy(address.sun_path, path, sizeof address.sun_path - 1);
+    *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    unlink(path);
+    if (*fd < 0 || bind(*fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(*fd, 128) != 0) {
+        int failed = errno;
+        if (*fd >= 0)
+            close(*fd);
+        return error_set(err, STATUS_IO, "cannot listen on unix:%s: %s", path, strerror(failed));
+    }
+    s->unix_path = mem_string(path, strlen(path));
+    return STATUS_OK;
+}
+
+static enum status listen_tcp(struct server *s, int *fd, struct error *err)
+{
+    char service[16];
+    snprintf(service, sizeof service, "%d", s->options.port);
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *found = NULL;
+    int failed = getaddrinfo(s->options.host, service, &hints, &found);
+    if (failed)
+        return error_set(err, STATUS_IO, "cannot listen on %s port %s: %s", s->options.host, service,
+                         gai_strerror(failed));
+    int on = 1;
+    *fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool bound = *fd >= 0 && setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+                 bind(*fd, found->ai_addr, found->ai_addrlen) == 0 && listen(*fd, 256) == 0;
+    failed = bound ? 0 : errno;
+    freeaddrinfo(found);
+    if (failed) {
+        if (*fd >= 0)
+            close(*fd);
+        return error_set(err, STATUS_IO, "cannot listen on %s port %s: %s%s", s->options.host,
+                         service, strerror(failed),
+                         failed == EADDRINUSE ? " (another program has it; --port chooses another)"
+                                              : "");
+    }
+    struct sockaddr_storage address;
+    socklen_t n = sizeof address;
+    getsockname(*fd, (struct sockaddr *)&address, &n);
+    s->port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                                  : ((struct sockaddr_in *)&address)->sin_port);
+    return STATUS_OK;
+}
+
+enum status http_daemon_start(struct server *s, struct error *err)
+{
+    int fd = -1;
+    if (strncmp(s->options.host, "unix:", 5) == 0)
+        TRY(listen_unix(s, s->options.host + 5, &fd, err));
+    else
+        TRY(listen_tcp(s, &fd, err));
+    s->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, s,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LIMIT_CONNECTION_MEMORY,
+        MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->options.max_connections + 64,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)s->options.idle_timeout,
+#if MHD_VERSION >= 0x00097701
+        MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
+#else
+        MHD_OPTION_STRICT_FOR_CLIENT, 1,
+#endif
+        MHD_OPTION_END);
+    if (!s->daemon) {
+        close(fd);
+        return error_set(err, STATUS_IO, "cannot start the HTTP server on %s port %d",
+                         s->options.host, s->options.port);
+    }
+    return STATUS_OK;
+}
+
+void http_daemon_quiesce(struct server *s)
+{
+    int fd = MHD_quiesce_daemon(s->daemon);
+    if (fd >= 0)
+        close(fd);
+}
+
+void http_daemon_stop(struct server *s)
+{
+    if (s->daemon)
+        MHD_stop_daemon(s->daemon);
+    s->daemon = NULL;
+    if (s->unix_path)
+        unlink(s->unix_path);
+    mem_free(s->unix_path);
+    s->unix_path = NULL;
+}

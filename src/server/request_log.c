@@ -1,0 +1,124 @@
+#include "server/request_log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "server/server_state.h"
+
+#define ROWS_PER_HEADER 50
+
+static void put_time(char out[16])
+{
+    time_t now = (time_t)clock_unix();
+    struct tm local;
+    localtime_r(&now, &local);
+    strftime(out, 16, "%H:%M:%S", &local);
+}
+
+static void put_count(char *out, size_t n, int64_t value)
+{
+    if (value < 0)
+        snprintf(out, n, "--");
+    else if (value < 10000)
+        snprintf(out, n, "%lld", (long long)value);
+    else if (value < 1000000)
+        snprintf(out, n, "%.1fk", (double)value / 1e3);
+    else
+        snprintf(out, n, "%.1fM", (double)value / 1e6);
+}
+
+static void put_seconds(char *out, size_t n, double value)
+{
+    if (value < 0)
+        snprintf(out, n, "--");
+    else if (value < 100)
+        snprintf(out, n, "%.1fs", value);
+    else
+        snprintf(out, n, "%d:%02d", (int)value / 60, (int)value % 60);
+}
+
+static void put_row(struct server *s, const struct exchange *x, double total)
+{
+    char now[16], prompt[16], cached[16], first[16], output[16], rate[16], all[16], finish[16];
+    const struct exchange_row *r = &x->row;
+    put_time(now);
+    put_count(prompt, sizeof prompt, r->prompt_tokens);
+    put_count(output, sizeof output, r->output_tokens);
+    put_seconds(first, sizeof first, r->first_token_s);
+    put_seconds(all, sizeof all, total);
+    if (r->prompt_tokens > 0 && r->cached_tokens >= 0)
+        snprintf(cached, sizeof cached, "%d%%", (int)(100 * r->cached_tokens / r->prompt_tokens));
+    else
+        snprintf(cached, sizeof cached, "--");
+    if (r->tokens_per_second >= 0)
+        snprintf(rate, sizeof rate, "%.1f", r->tokens_per_second);
+    else
+        snprintf(rate, sizeof rate, "--");
+    if (r->finish)
+        snprintf(finish, sizeof finish, "%s", r->finish);
+    else
+        snprintf(finish, sizeof finish, "%d", x->status);
+    if (s->rows_printed++ % ROWS_PER_HEADER == 0 && (s->rows_printed == 1 || s->options.colour))
+        fprintf(s->options.log, "%8s  %-9s%8s%8s%7s%8s%8s  %-12s%7s\n", "", "endpoint", "prompt",
+                "cached", "ttft", "out", "tok/s", "finish", "total");
+    fprintf(s->options.log, "%8s  %-9s%8s%8s%7s%8s%8s  %-12s%7s%s%s\n", now, r->endpoint, prompt,
+            cached, first, output, rate, finish, all, r->reason[0] ? "  " : "", r->reason);
+}
+
+static void put_json(struct server *s, const struct exchange *x, double total)
+{
+    const struct exchange_row *r = &x->row;
+    struct strbuf line;
+    strbuf_init(&line, 1u << 16);
+    json_t *row = json_pack("{s:I,s:s,s:s,s:I,s:I,s:I,s:f,s:f,s:s?,s:i,s:f,s:s}", "time",
+                            (json_int_t)clock_unix(), "request_id", x->request_id, "endpoint",
+                            r->endpoint, "prompt_tokens", (json_int_t)r->prompt_tokens,
+                            "cached_tokens", (json_int_t)r->cached_tokens, "output_tokens",
+                            (json_int_t)r->output_tokens, "ttft_s", r->first_token_s,
+                            "tokens_per_second", r->tokens_per_second, "finish", r->finish,
+                            "status", x->status, "total_s", total, "reason", r->reason);
+    json_write(&line, row);
+    json_decref(row);
+    fprintf(s->options.log, "%s\n", line.ptr ? line.ptr : "{}");
+    strbuf_release(&line);
+}
+
+void request_log_row(const struct exchange *x)
+{
+    struct server *s = x->server;
+    FILE *log = s->options.log;
+    bool failed = x->status >= 400 || x->row.reason[0];
+    if (!log || (s->options.quiet && !failed))
+        return;
+    double total = clock_seconds() - x->started;
+    pthread_mutex_lock(&s->lock);
+    if (x->row.endpoint && s->options.log_json)
+        put_json(s, x, total);
+    else if (x->row.endpoint)
+        put_row(s, x, total);
+    else if (s->options.verbose)
+        fprintf(log, "          %s %s %d %.1f ms\n", x->method, x->path, x->status, total * 1000);
+    fflush(log);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void request_log_notice(struct server *s, const char *format, ...)
+{
+    if (!s->options.log || s->options.quiet)
+        return;
+    char now[16];
+    put_time(now);
+    pthread_mutex_lock(&s->lock);
+    fprintf(s->options.log, "%8s  %-9s", now, "•");
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(s->options.log, format, arguments);
+    va_end(arguments);
+    fputc('\n', s->options.log);
+    fflush(s->options.log);
+    pthread_mutex_unlock(&s->lock);
+}

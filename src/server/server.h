@@ -1,0 +1,50 @@
+/* server: the HTTP face of an engine.
+ *
+ * server_start() returns when the port is bound; requests are then served by libmicrohttpd's
+ * thread, a few workers that parse and tokenize, and one watch thread (disconnects, deadlines).
+ * Ownership: the server borrows the engine and its models, which must outlive it. Strings in the
+ * options are borrowed for the server's life. */
+#ifndef SERVER_SERVER_H
+#define SERVER_SERVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "engine/engine.h"
+
+struct server;
+
+struct server_options {
+    const char *host;               /* address, or "unix:PATH" */
+    int port;                       /* 0: any free one, see server_port() */
+    const char *const *api_keys;    /* [n_api_keys]; none: open */
+    size_t n_api_keys;
+    const char *const *cors_origins; /* [n_cors_origins] exact origins, or "*" */
+    size_t n_cors_origins;
+    int concurrency, max_connections, n_workers;
+    double body_timeout, request_timeout, write_timeout, idle_timeout, drain_timeout;
+    double keep_alive_interval;     /* seconds between frames on a silent stream; < 0: never */
+    const char *model_name;         /* id in the API; NULL: the model's own */
+    const char *const *aliases;     /* [n_aliases] */
+    size_t n_aliases;
+    bool strict_model;
+    bool parse_special;             /* message text may form control tokens */
+    int32_t max_tokens;             /* for requests that name none; 0: until stop */
+    int32_t max_output_tokens;      /* ceiling; 0: none */
+    struct sampling sampling;       /* flags: over the model's defaults, under the request */
+    const struct str *script;       /* [n_script] raw assistant turns to replay */
+    size_t n_script;
+    bool quiet, verbose, log_json, colour;
+    FILE *log;                      /* rows and notices; NULL: none */
+};
+
+MUST_CHECK enum status server_start(const struct server_options *, struct engine *,
+                                    struct engine_model *, struct server **, struct error *);
+int server_port(const struct server *);
+/* Stops accepting, lets running requests finish for drain_timeout, cancels the rest, frees. */
+void server_stop(struct server *);
+
+#endif

@@ -1,0 +1,36 @@
+/* server_state: the server's own struct, for src/server only. */
+#ifndef SERVER_SERVER_STATE_H
+#define SERVER_SERVER_STATE_H
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "server/exchange.h"
+#include "server/http_watch.h"
+#include "server/server.h"
+#include "server/worker_pool.h"
+
+struct server {
+    struct server_options options;
+    struct engine *engine;
+    struct engine_model *model;
+    struct MHD_Daemon *daemon;
+    struct http_watch *watch;
+    struct worker_pool *workers;
+    int port;
+    char *unix_path;
+    const char *model_id;
+    int64_t started_unix;
+    double started;
+    atomic_int n_connections;
+    atomic_int n_generations;  /* admitted requests that generate */
+    atomic_bool draining;
+    atomic_ullong n_requests;
+    pthread_mutex_t lock;      /* list and log */
+    struct exchange *live;
+    int n_live;
+    int rows_printed;
+};
+
+#endif
