@@ -25,8 +25,9 @@ struct request_fields {
     char param[64];             /* the field that an error is about */
 };
 
-/* `f` is large: keep it in the request's memory, not on the stack. */
-MUST_CHECK enum status request_fields_read(const json_t *body, int32_t n_vocab,
+/* `text` is the source of body (for seeds beyond 2^63). `f` is zeroed by the caller, and large:
+ * keep it in the request's memory, not on the stack. */
+MUST_CHECK enum status request_fields_read(const json_t *body, struct str text, int32_t n_vocab,
                                            struct request_fields *f, struct error *err);
 
 /* Single fields; absent or null leaves *out and returns OK. */

@@ -1,0 +1,90 @@
+#include "server/server.h"
+
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "server/http_daemon.h"
+#include "server/request_log.h"
+#include "server/server_state.h"
+
+#define DRAIN_STEP_NS 20000000
+
+enum status server_start(const struct server_options *options, struct engine *engine,
+                         struct engine_model *model, struct server **out, struct error *err)
+{
+    struct server *s = mem_new(struct server);
+    s->options = *options;
+    s->engine = engine;
+    s->model = model;
+    s->port = options->port;
+    s->model_id = options->model_name ? options->model_name : engine_model_info(model)->name;
+    s->started_unix = clock_unix();
+    s->started = clock_seconds();
+    pthread_mutex_init(&s->lock, NULL);
+    enum status status = http_watch_new(s, &s->watch, err);
+    if (status == STATUS_OK)
+        status = worker_pool_new(options->n_workers, options->concurrency + 64, http_daemon_work,
+                                 &s->workers, err);
+    if (status == STATUS_OK)
+        status = http_daemon_start(s, err);
+    if (status != STATUS_OK) {
+        server_stop(s);
+        return status;
+    }
+    *out = s;
+    return STATUS_OK;
+}
+
+int server_port(const struct server *s)
+{
+    return s->port;
+}
+
+static int live_exchanges(struct server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    int n = s->n_live;
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+static void wait_for_exchanges(struct server *s, double seconds)
+{
+    double until = clock_seconds() + seconds;
+    struct timespec pause = { 0, DRAIN_STEP_NS };
+    while (live_exchanges(s) > 0 && clock_seconds() < until)
+        nanosleep(&pause, NULL);
+}
+
+/* The rest is told to stop; a suspended connection must be resumed before the daemon ends. */
+static void abandon_exchanges(struct server *s)
+{
+    pthread_mutex_lock(&s->lock);
+    for (struct exchange *x = s->live; x; x = x->next)
+        exchange_gone(x);
+    pthread_mutex_unlock(&s->lock);
+    wait_for_exchanges(s, 5);
+}
+
+void server_stop(struct server *s)
+{
+    if (!s)
+        return;
+    if (s->daemon) {
+        atomic_store(&s->draining, true);
+        http_daemon_quiesce(s);
+        int n = live_exchanges(s);
+        if (n)
+            request_log_notice(s, "stopping: %d requests have %g s to finish", n,
+                               s->options.drain_timeout);
+        wait_for_exchanges(s, s->options.drain_timeout);
+        abandon_exchanges(s);
+    }
+    worker_pool_free(s->workers);
+    http_daemon_stop(s);
+    http_watch_free(s->watch);
+    pthread_mutex_destroy(&s->lock);
+    mem_free(s);
+}
