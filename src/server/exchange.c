@@ -1,6 +1,7 @@
 #include "server/exchange.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -119,6 +120,11 @@ void exchange_reply_json(struct exchange *x, int status, const json_t *value)
         exchange_error(x, 500, NULL, NULL, "the answer is larger than %u bytes", LIMIT_REPLY_BYTES);
 }
 
+void exchange_reason(struct exchange *x, const char *text)
+{
+    snprintf(x->row.reason, sizeof x->row.reason, "%.*s", (int)sizeof x->row.reason - 1, text);
+}
+
 static const char *error_type(int status)
 {
     switch (status) {
@@ -151,7 +157,7 @@ void exchange_error(struct exchange *x, int status, const char *param, const cha
     va_end(arguments);
     if (status == 429 || status == 503)
         x->retry_after = "1";
-    strncpy(x->row.reason, err.message, sizeof x->row.reason - 1);
+    exchange_reason(x, err.message);
     json_t *value = exchange_error_value(x, status, param, code, err.message);
     strbuf_clear(&x->reply);
     json_write(&x->reply, value);

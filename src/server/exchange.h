@@ -110,6 +110,8 @@ void exchange_error_from(struct exchange *, const struct error *); /* status fro
 json_t *exchange_error_value(const struct exchange *, int status, const char *param,
                              const char *code, const char *message);
 
+void exchange_reason(struct exchange *, const char *text); /* for the log row, cut to fit */
+
 /* Server-sent events: "data: <json>\n\n" and friends. */
 void exchange_frame(struct exchange *, const char *event, const json_t *data);
 void exchange_frame_text(struct exchange *, const char *text); /* "data: text\n\n" */

@@ -51,7 +51,7 @@ static void fail(struct exchange *x, struct generation *g, const struct error *e
     exchange_frame(x, NULL, value);
     json_decref(value);
     exchange_frame_text(x, "[DONE]");
-    strncpy(x->row.reason, err->message, sizeof x->row.reason - 1);
+    exchange_reason(x, err->message);
     x->row.finish = "error";
     x->stream_ended = true;
 }
@@ -111,6 +111,10 @@ static void pump(struct exchange *x)
     struct generation *g = x->state;
     if (g->n_done == g->n_choices)
         return;
+    if (x->deadline > 0 && clock_seconds() > x->deadline) {
+        x->deadline = 0;
+        cancel(x, "timeout");
+    }
     for (int32_t i = 0; i < g->n_choices && g->n_done < g->n_choices; i++)
         pump_choice(x, g, i);
     if (g->n_done < g->n_choices || x->phase == EXCHANGE_REPLY || x->stream_ended)

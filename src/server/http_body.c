@@ -73,13 +73,16 @@ static enum status decode_zstd(struct str body, struct strbuf *out, struct error
                      : error_set(err, STATUS_INVALID, "zstd body is damaged or incomplete");
 }
 
-enum status http_body_decode(struct str coding, struct str body, struct strbuf *out,
-                             struct error *err)
+enum status http_body_decode(struct str coding, struct strbuf *body, struct error *err)
 {
-    if (is(coding, "gzip") || is(coding, "x-gzip"))
-        return decode_gzip(body, out, err);
-    if (is(coding, "zstd"))
-        return decode_zstd(body, out, err);
-    strbuf_add(out, body);
-    return out->overflow ? too_large(out, err) : STATUS_OK;
+    bool gzip = is(coding, "gzip") || is(coding, "x-gzip");
+    if (!gzip && !is(coding, "zstd"))
+        return STATUS_OK;
+    struct strbuf plain;
+    strbuf_init(&plain, body->max);
+    enum status status = gzip ? decode_gzip(strbuf_str(body), &plain, err)
+                              : decode_zstd(strbuf_str(body), &plain, err);
+    strbuf_release(body);
+    *body = plain;
+    return status;
 }

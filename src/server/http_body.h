@@ -6,8 +6,7 @@
 #include "base/strbuf.h"
 
 bool http_body_coding_known(struct str coding); /* identity, gzip, x-gzip, zstd */
-/* Appends the decoded body to *out. LIMIT: larger than out->max; INVALID: damaged. */
-MUST_CHECK enum status http_body_decode(struct str coding, struct str body, struct strbuf *out,
-                                        struct error *err);
+/* Decodes *body in place. LIMIT: larger than body->max afterwards; INVALID: damaged. */
+MUST_CHECK enum status http_body_decode(struct str coding, struct strbuf *body, struct error *err);
 
 #endif

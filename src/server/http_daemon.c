@@ -116,18 +116,14 @@ static void take_body(struct exchange *x, const char *bytes, size_t n)
         strbuf_append(&x->body, bytes, n);
 }
 
+/* Afterwards x->body is the decoded text. */
 static enum status parse_body(struct exchange *x, struct error *err)
 {
-    struct str coding = exchange_header(x, "Content-Encoding");
-    struct strbuf plain;
-    strbuf_init(&plain, LIMIT_BODY_BYTES);
-    enum status status = http_body_decode(coding, strbuf_str(&x->body), &plain, err);
-    if (status == STATUS_OK)
-        status = json_parse(strbuf_str(&plain), 0, &x->json, err);
-    if (status == STATUS_OK && !json_is_object(x->json))
-        status = error_set(err, STATUS_INVALID, "the body must be a JSON object");
-    strbuf_release(&plain);
-    return status;
+    TRY(http_body_decode(exchange_header(x, "Content-Encoding"), &x->body, err));
+    TRY(json_parse(strbuf_str(&x->body), 0, &x->json, err));
+    return json_is_object(x->json)
+               ? STATUS_OK
+               : error_set(err, STATUS_INVALID, "the body must be a JSON object");
 }
 
 void http_daemon_work(void *argument)
@@ -240,8 +236,11 @@ static void on_completed(void *argument, struct MHD_Connection *connection, void
         return;
     if (x->watched)
         http_watch_remove(s->watch, x);
-    if (how != MHD_REQUEST_TERMINATED_COMPLETED_OK)
+    if (how != MHD_REQUEST_TERMINATED_COMPLETED_OK) {
         exchange_gone(x);
+        if (!x->row.finish && !x->row.reason[0])
+            x->row.finish = "cancelled";
+    }
     set_silence_limit(connection, s->options.idle_timeout);
     http_watch_connection_idle(s->watch, http_connection_of(connection), s->options.idle_timeout);
     request_log_row(x);

@@ -22,16 +22,11 @@ void server_random_id(char *out, size_t capacity, const char *prefix)
     out[n + sizeof bytes] = 0;
 }
 
-static void keep_alive_or_time_out(struct exchange *x)
+static void keep_alive(struct exchange *x)
 {
-    const struct server_options *o = &x->server->options;
-    double now = clock_seconds();
-    if (x->deadline > 0 && now > x->deadline && x->source.cancel) {
-        x->deadline = 0;
-        x->source.cancel(x, "timeout");
-    } else if (o->keep_alive_interval > 0 && now - x->last_byte >= o->keep_alive_interval) {
+    double interval = x->server->options.keep_alive_interval;
+    if (interval > 0 && clock_seconds() - x->last_byte >= interval)
         exchange_comment(x, "keepalive");
-    }
 }
 
 static ssize_t take_frames(struct exchange *x, char *buffer, size_t max)
@@ -59,7 +54,7 @@ static ssize_t read_stream(void *argument, uint64_t position, char *buffer, size
         if (x->out.len == x->out_taken && !x->stream_ended)
             x->source.pump(x);
         if (x->out.len == x->out_taken && !x->stream_ended)
-            keep_alive_or_time_out(x);
+            keep_alive(x);
         if (x->out.len > x->out_taken)
             return take_frames(x, buffer, max);
         if (x->stream_ended)
