@@ -24,7 +24,7 @@ struct request;
 struct tokenizer;      /* text/tokenizer/tokenizer.h */
 struct chat_template;  /* text/template/chat_template.h */
 struct model;
-struct log;
+struct log_sink;       /* base/log.h */
 
 struct engine_options {
     const char *device;           /* "cpu", "cuda:0", "auto"; NULL: auto */
@@ -32,6 +32,7 @@ struct engine_options {
     int n_threads;                /* 0: auto */
     bool exact, deterministic, mlock, no_mmap;
     int32_t context;              /* 0: min(model's, 32768), shrunk to fit and said */
+    bool context_full;            /* with context 0: the model's own length, however long */
     int32_t batch_tokens;         /* budget of one pass; 0: auto */
     int32_t max_requests;         /* admitted and waiting together; 0: 64 */
     int32_t max_sequences;        /* resident at once; 0: auto */
@@ -40,7 +41,9 @@ struct engine_options {
     const char *tokenizer_path, *chat_template; /* overrides; NULL: the model's own */
     void (*progress)(void *user, int64_t done, int64_t all); /* while loading; may be NULL */
     void *progress_user;
-    struct log *log;              /* may be NULL */
+    bool no_text;                 /* ids in, ids out: tokenizer and template are not built, and
+                                     the model's info has none of them */
+    const struct log_sink *log;   /* may be NULL; outlives the engine */
 };
 
 MUST_CHECK enum status engine_new(const struct engine_options *, struct engine **, struct error *);
@@ -53,8 +56,8 @@ MUST_CHECK enum status engine_load(struct engine *, const char *path, struct eng
 struct engine_model_info {
     const char *path, *name;      /* name: general.name or the file's */
     const char *family, *type_name; /* "llama", "Q4_1" (by most bytes) */
-    const struct tokenizer *tokenizer;
-    const struct chat_template *chat; /* never NULL: the fallback is marked */
+    const struct tokenizer *tokenizer; /* NULL under no_text */
+    const struct chat_template *chat;  /* NULL under no_text, else never: the fallback is marked */
     bool chat_is_fallback;
     int32_t context, context_trained;
     int32_t n_vocab;
@@ -88,12 +91,19 @@ struct request_options {
     const char *client;           /* fairness key; copied; NULL: none */
     int priority;                 /* 0 to 9 */
     const struct str *script;     /* raw text to replay instead of free generation; NULL: none */
+    bool prompt_only;             /* read the prompt, draw nothing */
+    const int32_t *positions;     /* [3][n_tokens] for multi-section rotary; NULL: 0, 1, 2 ... */
+    /* Called on the engine thread with the logits of every prompt position in order, before any
+     * token is drawn; may be NULL. Borrowed for the call. */
+    void (*prompt_logits)(void *user, int32_t position, const float *logits, int32_t n_vocab);
+    void *prompt_logits_user;
     void (*notify)(void *user);   /* may be NULL: use request_wait */
     void *notify_user;
 };
 
 enum event_kind {
-    EVENT_PROGRESS, /* prompt read so far */
+    EVENT_PROGRESS, /* prompt read so far; those that nobody took are merged */
+    EVENT_PROMPT,   /* with echo_logprobs: one prompt token; drawn.logprob is NAN for the first */
     EVENT_TOKEN,    /* one token, with the text it releases (may be empty) */
     EVENT_DONE,
 };
@@ -111,6 +121,8 @@ struct event {
     int32_t prompt_done, prompt_all; /* EVENT_PROGRESS */
     enum finish_reason finish;    /* EVENT_DONE */
     int32_t stop_index;           /* which stop string; -1: none */
+    int32_t stop_token;           /* the end or stop token that finished it; -1: none */
+    uint64_t seed;                /* EVENT_DONE: the one that was used */
     struct error error;           /* FINISH_ERROR */
     struct request_usage usage;   /* EVENT_DONE */
 };
@@ -119,11 +131,17 @@ struct event {
  * the queue is full. */
 MUST_CHECK enum status engine_submit(struct engine *, const struct request_options *,
                                      struct request **, struct error *);
+/* n answers to one prompt (that of options[0]), which is read once: the others fork its state.
+ * All or none are queued. */
+MUST_CHECK enum status engine_submit_group(struct engine *, const struct request_options *options,
+                                           int32_t n, struct request **out, struct error *);
 bool request_next(struct request *, struct event *);  /* false: nothing yet */
 /* Blocks; false when EVENT_DONE was already taken. */
 bool request_wait(struct request *, struct event *);
 void request_cancel(struct request *);                /* an EVENT_DONE follows */
-void request_drop(struct request *);                  /* cancels if needed; no event after it */
+/* Cancels if needed. After it no event comes and `notify` is not called; it may wait for a call
+ * that is running, so hold no lock that notify takes. */
+void request_drop(struct request *);
 
 /* Live numbers for /health, /metrics, log rows. */
 struct engine_status {

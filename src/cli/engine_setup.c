@@ -1,0 +1,176 @@
+#include "cli/engine_setup.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/number.h"
+#include "cli/term.h"
+
+#define MAX_TEMPLATE_BYTES (4u << 20)
+#define MAX_SCRIPT_BYTES (64u << 20)
+
+static void write_log(void *user, enum log_level level, struct str line)
+{
+    (void)user;
+    fprintf(stderr, "%s: %.*s\n", level <= LOG_WARNING ? log_level_name(level) : "note",
+            STR_ARG(line));
+}
+
+static enum status read_text(struct engine_setup *s, const char *path, size_t max, struct str *out,
+                             struct error *err)
+{
+    struct strbuf text;
+    strbuf_init(&text, max);
+    enum status status = file_read(path, max, &text, err);
+    if (status == STATUS_OK)
+        *out = arena_str(&s->arena, strbuf_str(&text));
+    strbuf_release(&text);
+    return status;
+}
+
+static enum status read_script(struct engine_setup *s, const char *path, struct error *err)
+{
+    json_t *turns;
+    TRY(json_parse_file(path, MAX_SCRIPT_BYTES, 0, &turns, err));
+    struct str *list = arena_array(&s->arena, struct str, json_array_size(turns) + 1);
+    enum status status = json_is_array(turns) ? STATUS_OK : STATUS_INVALID;
+    size_t i;
+    json_t *turn;
+    json_array_foreach(turns, i, turn) {
+        if (!json_is_string(turn))
+            status = STATUS_INVALID;
+        list[i] = arena_str(&s->arena, json_str(turn));
+    }
+    s->script = list;
+    s->n_script = json_array_size(turns);
+    json_decref(turns);
+    return status == STATUS_OK ? status
+                               : error_set(err, status, "%s: expected a JSON array of strings", path);
+}
+
+static bool take_type(const struct options *o, const char *name, enum tensor_type *type)
+{
+    return options_given(o, name) && tensor_type_from_name(str_of(options_text(o, name)), type);
+}
+
+enum status engine_setup_read(struct engine_setup *s, const struct options *o, struct error *err)
+{
+    struct engine_options *e = &s->engine;
+    bool verbose = options_flag(o, "verbose"), quiet = options_flag(o, "quiet");
+    arena_init(&s->arena, 0);
+    s->log = (struct log_sink){ .write = write_log,
+                                .level = quiet ? LOG_ERROR : verbose ? LOG_DEBUG : LOG_INFO };
+    e->log = &s->log;
+    e->device = options_text(o, "device");
+    e->n_threads = (int)options_int(o, "threads");
+    e->mlock = options_flag(o, "mlock");
+    e->tokenizer_path = options_text(o, "tokenizer");
+    e->chat_template = options_text(o, "chat-template");
+    if (options_given(o, "chat-template-file")) {
+        struct str text;
+        TRY(read_text(s, options_text(o, "chat-template-file"), MAX_TEMPLATE_BYTES, &text, err));
+        e->chat_template = text.ptr;
+    }
+    e->exact = options_flag(o, "exact");
+    e->deterministic = options_flag(o, "deterministic");
+    e->context = (int32_t)options_int(o, "context");
+    e->context_full = options_given(o, "context") && e->context == 0;
+    e->batch_tokens = (int32_t)options_int(o, "batch-size");
+    e->k_type_set = take_type(o, "cache-type-k", &e->k_type);
+    e->v_type_set = take_type(o, "cache-type-v", &e->v_type);
+    if (options_given(o, "script"))
+        TRY(read_script(s, options_text(o, "script"), err));
+    return STATUS_OK;
+}
+
+static enum status read_bias(struct engine_setup *s, const struct options *o, struct error *err)
+{
+    size_t n = options_count(o, "logit-bias");
+    struct logit_bias *bias = arena_array(&s->arena, struct logit_bias, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        struct str text = str_of(options_item(o, "logit-bias", i));
+        size_t split = str_find(text, STR("="), 0);
+        int64_t token = -1;
+        double value = 0;
+        bool good = split != STR_NONE && number_parse_i64(str_slice(text, 0, split), &token) &&
+                    number_parse_double(str_slice(text, split + 1, text.len), &value);
+        if (!good || token < 0 || token > INT32_MAX)
+            return error_set(err, STATUS_INVALID, "--logit-bias: expected ID=BIAS, found '%.*s'",
+                             STR_ARG(text));
+        bias[i] = (struct logit_bias){ (int32_t)token, (float)value };
+    }
+    s->sampling.bias = bias;
+    s->sampling.n_bias = (int32_t)n;
+    return STATUS_OK;
+}
+
+/* "top_k" as a flag is "top-k". */
+static const char *flag_name(char *buffer, size_t n, const char *field)
+{
+    snprintf(buffer, n, "%s", field);
+    for (char *c = buffer; *c; c++)
+        if (*c == '_')
+            *c = '-';
+    return buffer;
+}
+
+enum status engine_setup_read_sampling(struct engine_setup *s, const struct options *o,
+                                       struct error *err)
+{
+    char flag[32];
+#define OPTION_double options_real
+#define OPTION_int32_t (int32_t) options_int
+#define READ(name, type, value, low, high)                                                        \
+    if (options_given(o, flag_name(flag, sizeof flag, #name))) {                                  \
+        s->sampling.name = OPTION_##type(o, flag);                                                \
+        s->sampling.given |= 1u << SAMPLING_##name;                                               \
+    }
+    SAMPLING_FIELDS(READ)
+#undef READ
+#undef OPTION_double
+#undef OPTION_int32_t
+    s->sampling.has_seed = options_given(o, "seed") && !options_word(o, "seed");
+    s->sampling.seed = s->sampling.has_seed ? options_u64(o, "seed") : 0;
+    size_t n = options_count(o, "stop");
+    struct str *stop = arena_array(&s->arena, struct str, n + 1);
+    for (size_t i = 0; i < n; i++)
+        stop[i] = str_of(options_item(o, "stop", i));
+    s->stop = stop;
+    s->n_stop = (int32_t)n;
+    s->max_tokens = (int32_t)options_int(o, "max-tokens");
+    s->min_tokens = (int32_t)options_int(o, "min-tokens");
+    s->ignore_eos = options_flag(o, "ignore-eos");
+    return read_bias(s, o, err);
+}
+
+void engine_setup_release(struct engine_setup *s)
+{
+    arena_release(&s->arena);
+}
+
+static void show_progress(void *user, int64_t done, int64_t all)
+{
+    progress_update(user, (uint64_t)done, (uint64_t)all);
+}
+
+enum status engine_setup_load(struct engine_setup *s, const struct options *o, const char *path,
+                              struct engine **engine, struct engine_model **model,
+                              struct error *err)
+{
+    struct progress progress;
+    progress_start(&progress, "loading", options_flag(o, "quiet"));
+    s->engine.progress = show_progress;
+    s->engine.progress_user = &progress;
+    enum status status = engine_new(&s->engine, engine, err);
+    if (status != STATUS_OK)
+        return status;
+    status = engine_load(*engine, path, model, err);
+    progress_end(&progress);
+    if (status != STATUS_OK) {
+        engine_free(*engine);
+        *engine = NULL;
+    }
+    return status;
+}
