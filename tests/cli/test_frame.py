@@ -1,0 +1,124 @@
+"""What every command does the same way: help, exit states, errors in one line, completion."""
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+
+from cases import INGOT, case, finish, run
+
+
+def refused(name, arguments, part, status=2):
+    code, out, err = run(*arguments)
+    case(name, code == status and part in err and out == "" and err.count("\n") == 1,
+         f"status {code}, {err!r}")
+
+
+def commands():
+    _, out, _ = run("--help")
+    block = out.split("Commands\n")[1].split("\n\n")[0]
+    return re.findall(r"^  (\S+)", block, re.M)
+
+
+def test_help():
+    code, out, err = run("--version")
+    case("--version", code == 0 and re.fullmatch(r"ingot \d+\.\d+\.\d+\n", out) and err == "", out)
+    for name in commands():
+        code, out, err = run(name, "--help")
+        case(f"{name} --help", code == 0 and f"usage: ingot {name}" in out and err == "", err)
+        case(f"--help {name} is the same", run("--help", name)[1] == out)
+    for theme in ("model", "template", "sampling", "engine", "devices", "server", "output"):
+        code, out, _ = run("--help", theme)
+        case(f"--help {theme}", code == 0 and "--" in out)
+    code, out, _ = run("--help")
+    case("lines of help fit 100 columns", all(len(line) <= 100 for line in out.split("\n")))
+
+
+def test_refusals():
+    refused("no command", [], "expected a command")
+    refused("unknown command", ["docter"], "did you mean doctor?")
+    refused("unknown command without a near one", ["qqqqqqqq"], "ingot --help")
+    refused("unknown global flag", ["--hepl"], "did you mean --help?")
+    refused("unknown theme", ["--help", "nothing"], "themes: model")
+    refused("unknown flag", ["doctor", "--jsn"], "did you mean --json?")
+    refused("value missing", ["doctor", "--port"], "--port needs a value")
+    refused("value out of range", ["doctor", "--port", "70000"], "from 1 to 65535")
+    refused("argument too many", ["completion", "bash", "a"], 'unexpected argument "a"')
+    refused("argument missing", ["completion"], "expected bash")
+    refused("unknown shell", ["completion", "tcsh"], "expected bash, zsh or fish")
+
+
+def test_output_errors():
+    with open("/dev/full", "w") as full:
+        result = subprocess.run([INGOT, "--help"], stdout=full, stderr=subprocess.PIPE)
+    case("no space for the output", result.returncode == 1 and
+         b"cannot write the output: No space left" in result.stderr, result)
+
+
+def test_completion():
+    for shell in ("bash", "zsh", "fish"):
+        code, out, _ = run("completion", shell)
+        case(f"completion {shell} names every command", code == 0 and
+             all(re.search(rf"\b{name}\b", out) for name in commands()))
+        if shutil.which(shell):
+            check = subprocess.run([shell, "-n"], input=out.encode(), capture_output=True)
+            case(f"{shell} reads its completion", check.returncode == 0, check.stderr)
+    script = run("completion", "bash")[1] + """
+COMP_WORDS=(ingot doc) COMP_CWORD=1; _ingot; echo "${COMPREPLY[*]}"
+COMP_WORDS=(ingot doctor --js) COMP_CWORD=2; _ingot; echo "${COMPREPLY[*]}"
+"""
+    out = subprocess.run(["bash", "-c", script], capture_output=True).stdout.decode()
+    case("bash completes commands and flags", out == "doctor\n--json\n", out)
+
+
+def test_man_page():
+    code, out, _ = run("--man")
+    case("--man names every command", code == 0 and
+         all(".SS ingot " + name.replace("-", "\\-") in out for name in commands()))
+    if shutil.which("groff"):
+        check = subprocess.run(["groff", "-man", "-ww", "-Tutf8"], input=out.encode(),
+                               capture_output=True)
+        case("groff reads the man page", check.returncode == 0 and check.stderr == b"",
+             check.stderr)
+
+
+def test_doctor():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        free = s.getsockname()[1]
+    code, out, err = run("doctor", "--port", free)
+    lines = out.rstrip("\n").split("\n")
+    case("doctor on a machine that can serve", code == 0 and lines[-1] == "this install can serve",
+         out + err)
+    case("doctor's lines", all(re.match(r"\[(ok|warn|FAIL)\] +[\w ]+: .|       -> .", line)
+                               for line in lines[:-1]), out)
+    case("doctor without colour on a pipe", "\033" not in out)
+    code, out, _ = run("doctor", "--port", free, "--json")
+    report = json.loads(out)
+    case("doctor --json", code == 0 and report["can_serve"] is True and
+         all(f["level"] in ("ok", "warn", "FAIL") for f in report["findings"]), out)
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        port = s.getsockname()[1]
+        code, out, _ = run("doctor", "--port", port)
+        case("doctor names who has the port", code == 1 and
+             re.search(rf"\[FAIL\] port: 127.0.0.1:{port} is taken by \S+ \({os.getpid()}\)", out)
+             and out.endswith("this install cannot serve: 1 problem\n"), out)
+    _, out, _ = run("doctor", "--port", free, env={"LLAMA_ARG_CTX_SIZE": "1",
+                                                   "INGOT_NONSENSE": "1"})
+    case("doctor names variables that are not read",
+         "[warn] variables: LLAMA_ARG_CTX_SIZE is set and is not read" in out and
+         "[warn] variables: INGOT_NONSENSE is set but names no flag" in out, out)
+    code, out, _ = run("doctor", "--port", free, env={"XDG_CACHE_HOME": "/dev/null/x"})
+    case("doctor: a folder that cannot be written", code == 1 and "[FAIL] cache folder" in out, out)
+
+
+test_help()
+test_refusals()
+test_output_errors()
+test_completion()
+test_man_page()
+test_doctor()
+finish()
