@@ -1,5 +1,5 @@
 /* Limits read from made-up /proc and /sys folders. */
-#include "unit/base/cmocka_setup.h"
+#include "unit/cmocka_setup.h"
 
 #include <stdio.h>
 #include <stdlib.h>
