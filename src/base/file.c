@@ -89,45 +89,84 @@ static void sync_folder_of(const char *path)
     mem_free(folder);
 }
 
-static enum status write_beside(const char *target, const void *bytes, size_t n,
-                                struct error *err)
+enum status file_writer_open(struct file_writer *w, const char *path, struct error *err)
 {
+    *w = (struct file_writer){ .fd = -1 };
+    /* A symbolic link keeps being one: what it points to is replaced. */
+    char *resolved = realpath(path, NULL);
+    w->path = mem_string(resolved ? resolved : path, strlen(resolved ? resolved : path));
+    mem_free(resolved);
     struct strbuf temporary;
     strbuf_init(&temporary, PATH_MAX);
-    strbuf_printf(&temporary, "%s.%016llx.tmp", target, (unsigned long long)rng_random_seed());
-    if (temporary.overflow) {
-        strbuf_release(&temporary);
-        return error_set(err, STATUS_LIMIT, "%s: the path is too long", target);
-    }
+    strbuf_printf(&temporary, "%s.%016llx.tmp", w->path, (unsigned long long)rng_random_seed());
+    bool too_long = temporary.overflow;
+    w->temporary = strbuf_detach(&temporary);
     struct stat old;
-    mode_t mode = stat(target, &old) == 0 ? old.st_mode & 07777 : 0666;
-    enum status s = STATUS_OK;
-    int fd = open(temporary.ptr, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-    if (fd < 0) {
-        s = io_error(err, target, "create a file beside it");
-        strbuf_release(&temporary);
-        return s;
-    }
-    if (!write_all(fd, bytes, n) || fsync(fd) != 0)
-        s = io_error(err, target, "write");
-    if (close(fd) != 0 && s == STATUS_OK)
-        s = io_error(err, target, "write");
-    if (s == STATUS_OK && rename(temporary.ptr, target) != 0)
-        s = io_error(err, target, "replace");
-    if (s == STATUS_OK)
-        sync_folder_of(target);
-    else
-        unlink(temporary.ptr);
-    strbuf_release(&temporary);
+    mode_t mode = stat(w->path, &old) == 0 ? old.st_mode & 07777 : 0666;
+    if (!too_long)
+        w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (w->fd >= 0)
+        return STATUS_OK;
+    enum status s = too_long ? error_set(err, STATUS_LIMIT, "%s: the path is too long", path)
+                             : io_error(err, path, "create a file beside it");
+    file_writer_abort(w);
     return s;
+}
+
+enum status file_writer_write(struct file_writer *w, const void *bytes, size_t n,
+                              struct error *err)
+{
+    if (!w->failed && write_all(w->fd, bytes, n))
+        return STATUS_OK;
+    if (w->failed)
+        return error_set(err, STATUS_IO, "%s: an earlier write failed", w->path);
+    w->failed = true;
+    return io_error(err, w->path, "write");
+}
+
+enum status file_writer_commit(struct file_writer *w, struct error *err)
+{
+    enum status s = STATUS_OK;
+    if (w->failed)
+        s = error_set(err, STATUS_IO, "%s: an earlier write failed", w->path);
+    else if (fsync(w->fd) != 0)
+        s = io_error(err, w->path, "write");
+    int fd = w->fd;
+    w->fd = -1;
+    if (close(fd) != 0 && s == STATUS_OK)
+        s = io_error(err, w->path, "write");
+    if (s == STATUS_OK && rename(w->temporary, w->path) != 0)
+        s = io_error(err, w->path, "replace");
+    if (s == STATUS_OK) {
+        sync_folder_of(w->path);
+        mem_free(w->temporary);
+        w->temporary = NULL;
+    }
+    file_writer_abort(w);
+    return s;
+}
+
+void file_writer_abort(struct file_writer *w)
+{
+    if (!w->path)
+        return;
+    if (w->fd >= 0)
+        close(w->fd);
+    if (w->temporary)
+        unlink(w->temporary);
+    mem_free(w->temporary);
+    mem_free(w->path);
+    *w = (struct file_writer){ .fd = -1 };
 }
 
 enum status file_write(const char *path, const void *bytes, size_t n, struct error *err)
 {
-    /* A symbolic link keeps being one: what it points to is replaced. */
-    char *resolved = realpath(path, NULL);
-    enum status s = write_beside(resolved ? resolved : path, bytes, n, err);
-    mem_free(resolved);
+    struct file_writer w;
+    TRY(file_writer_open(&w, path, err));
+    enum status s = file_writer_write(&w, bytes, n, err);
+    if (s == STATUS_OK)
+        return file_writer_commit(&w, err);
+    file_writer_abort(&w);
     return s;
 }
 

@@ -14,6 +14,22 @@ MUST_CHECK enum status file_read(const char *path, size_t max_bytes, struct strb
                                  struct error *err);
 /* Temporary name beside the target, fsync, rename; the old file survives every failure. */
 MUST_CHECK enum status file_write(const char *path, const void *bytes, size_t n, struct error *err);
+
+/* The same in pieces: open, write any number of times, then commit, which puts the file in place,
+ * or abort, which leaves nothing. A failed write is remembered: commit then fails, too. */
+struct file_writer {
+    int fd;
+    char *path;      /* where it will appear */
+    char *temporary; /* where it is until then */
+    bool failed;
+};
+MUST_CHECK enum status file_writer_open(struct file_writer *w, const char *path,
+                                        struct error *err);
+MUST_CHECK enum status file_writer_write(struct file_writer *w, const void *bytes, size_t n,
+                                         struct error *err);
+MUST_CHECK enum status file_writer_commit(struct file_writer *w, struct error *err);
+void file_writer_abort(struct file_writer *w); /* also after commit or a failed open: no effect */
+
 bool file_exists(const char *path);
 bool file_is_directory(const char *path);
 
