@@ -1,0 +1,261 @@
+/* matmul_body: the loops of the int8 kernels, written once for all vector instruction sets.
+ *
+ * The including file defines LANES and the vocabulary before it includes this header:
+ *   lanes_fma(a, b, c)     a * b + c with one rounding
+ *   lanes_fnma(a, b, c)    c - a * b with one rounding
+ *   lanes_dot_step(bits, run_first, run_last, any, q, x, &mid, &dot)
+ *       one step of the integer product of unsigned codes q < 2^bits and signed bytes x
+ *   LANES_RUN(bits)        steps that `mid` may sum before it goes to `dot`
+ *   LANES_SIGNED_8         1: eight-bit codes are turned signed again, so no offset is subtracted
+ * All loops below have constant bounds and unroll; accumulators stay in registers for the
+ * direct kernels, and one load and store per slab for full tiles. */
+#ifndef CPU_MATMUL_BODY_H
+#define CPU_MATMUL_BODY_H
+
+#include "cpu/matmul_kernels.h"
+#include "cpu/rows16_unpack.h"
+
+#define UNROLL _Pragma("GCC unroll 16")
+
+typedef lanes_u32 codes_function(const uint8_t *block, int slab, int part, int step);
+typedef void scales_function(const uint8_t *block, int slab, int part, lanes_f32 *scale,
+                             lanes_f32 *min);
+
+struct code_traits {
+    int bits, groups, shift;
+    bool has_min;
+};
+
+HOT_INLINE lanes_u32 splat_dword(const void *p)
+{
+    uint32_t x;
+    memcpy(&x, p, sizeof x);
+    return x - (lanes_u32){ 0 };
+}
+
+HOT_INLINE lanes_f32 splat_f32(const float *p)
+{
+    return *p - (lanes_f32){ 0 };
+}
+
+HOT_INLINE lanes_u32 codes_slab(const uint8_t *b, int slab, int part, int step)
+{
+    (void)slab;
+    return dwords(b, step, part);
+}
+
+HOT_INLINE void scales_slab(const uint8_t *b, int slab, int part, lanes_f32 *scale, lanes_f32 *min)
+{
+    const struct rows16_slab *s = (const void *)b;
+    (void)slab;
+    for (int g = 0; g < 2; g++) {
+        memcpy(&scale[g], &s->scale[g][part * LANES], sizeof scale[g]);
+        memcpy(&min[g], &s->min[g][part * LANES], sizeof min[g]);
+    }
+}
+
+/* The integer products of scale group g with n tokens. */
+HOT_INLINE void group_dots(const struct code_traits f, codes_function *codes, const uint8_t *block,
+                           int slab, int g, int n, const struct matmul_block *x,
+                           lanes_i32 dot[PARTS][MATMUL_TILE])
+{
+    const int steps = ROWS16_STEPS / f.groups;
+    const int run = MIN(LANES_RUN(f.bits), steps);
+    lanes_i32 mid[PARTS][MATMUL_TILE];
+    UNROLL
+    for (int i = 0; i < steps; i++) {
+        const int step = g * steps + i;
+        lanes_u32 q[PARTS];
+        UNROLL
+        for (int p = 0; p < PARTS; p++)
+            q[p] = codes(block, slab, p, step);
+        UNROLL
+        for (int t = 0; t < n; t++) {
+            lanes_u32 xs = splat_dword(x->q[step][t]);
+            UNROLL
+            for (int p = 0; p < PARTS; p++)
+                lanes_dot_step(f.bits, i % run == 0, i % run == run - 1, i / run > 0, q[p], xs,
+                               &mid[p][t], &dot[p][t]);
+        }
+    }
+}
+
+/* acc += one slab times n tokens. */
+HOT_INLINE void add_slab(const struct code_traits f, codes_function *codes,
+                         scales_function *scales, const uint8_t *block, int slab, int n,
+                         const struct matmul_block *x, lanes_f32 acc[PARTS][MATMUL_TILE])
+{
+    lanes_f32 scale[PARTS][2], min[PARTS][2];
+    UNROLL
+    for (int p = 0; p < PARTS; p++)
+        scales(block, slab, p, scale[p], min[p]);
+    UNROLL
+    for (int g = 0; g < f.groups; g++) {
+        const int sums = f.groups == 1 ? 2 : g;
+        lanes_i32 dot[PARTS][MATMUL_TILE];
+        group_dots(f, codes, block, slab, g, n, x, dot);
+        UNROLL
+        for (int t = 0; t < n; t++) {
+            lanes_f32 x_scale = splat_f32(&x->scale[t]);
+            const bool offset = f.shift >= 0 && !(f.bits == 8 && LANES_SIGNED_8);
+            lanes_i32 correction = { 0 };
+            if (offset)
+                correction = (lanes_i32)splat_dword(&x->code_sum[sums][t]) << f.shift;
+            UNROLL
+            for (int p = 0; p < PARTS; p++) {
+                lanes_i32 exact = offset ? dot[p][t] - correction : dot[p][t];
+                lanes_f32 product = __builtin_convertvector(exact, lanes_f32);
+                acc[p][t] = lanes_fma(product, scale[p][g] * x_scale, acc[p][t]);
+                if (f.has_min)
+                    acc[p][t] = lanes_fnma(min[p][g], splat_f32(&x->sum[sums][t]), acc[p][t]);
+            }
+        }
+    }
+}
+
+HOT_INLINE void load_acc(int n, float from[MATMUL_TILE][ROWS16_ROWS],
+                         lanes_f32 acc[PARTS][MATMUL_TILE])
+{
+    UNROLL
+    for (int t = 0; t < n; t++)
+        UNROLL
+        for (int p = 0; p < PARTS; p++)
+            memcpy(&acc[p][t], &from[t][p * LANES], sizeof acc[p][t]);
+}
+
+HOT_INLINE void store_acc(int n, lanes_f32 acc[PARTS][MATMUL_TILE],
+                          float to[MATMUL_TILE][ROWS16_ROWS])
+{
+    UNROLL
+    for (int t = 0; t < n; t++)
+        UNROLL
+        for (int p = 0; p < PARTS; p++)
+            memcpy(&to[t][p * LANES], &acc[p][t], sizeof acc[p][t]);
+}
+
+HOT_INLINE void tile_body(const struct code_traits f, const struct rows16_slab *slabs, int n,
+                          const struct matmul_block *x, float out[MATMUL_TILE][ROWS16_ROWS])
+{
+    lanes_f32 acc[PARTS][MATMUL_TILE];
+    load_acc(MATMUL_TILE, out, acc);
+    for (int i = 0; i < n; i++)
+        add_slab(f, codes_slab, scales_slab, (const uint8_t *)&slabs[i], 0, MATMUL_TILE, &x[i],
+                 acc);
+    store_acc(MATMUL_TILE, acc, out);
+}
+
+HOT_INLINE void direct_body(const struct code_traits f, codes_function *codes,
+                            scales_function *scales, int slabs_per_block, size_t block_bytes,
+                            const uint8_t *group, int64_t n_slabs, int n,
+                            const struct matmul_block *x, float out[MATMUL_TILE][ROWS16_ROWS])
+{
+    lanes_f32 acc[PARTS][MATMUL_TILE];
+    load_acc(n, out, acc);
+    for (int64_t i = 0; i < n_slabs; i += slabs_per_block, group += block_bytes)
+        for (int slab = 0; slab < slabs_per_block; slab++) {
+            __builtin_prefetch(group + PREFETCH_BYTES + (size_t)slab * (block_bytes / (size_t)slabs_per_block));
+            add_slab(f, codes, scales, group, slab, n, &x[i + slab], acc);
+        }
+    store_acc(n, acc, out);
+}
+
+HOT_INLINE void unpack_body(const struct code_traits f, codes_function *codes,
+                            scales_function *scales, const uint8_t *block, int slab,
+                            struct rows16_slab *out)
+{
+    for (int p = 0; p < PARTS; p++) {
+        lanes_f32 scale[2], min[2];
+        UNROLL
+        for (int step = 0; step < ROWS16_STEPS; step++) {
+            lanes_u32 q = codes(block, slab, p, step);
+            memcpy(&out->q[step][p * LANES], &q, sizeof q);
+        }
+        scales(block, slab, p, scale, min);
+        for (int g = 0; g < f.groups; g++) {
+            memcpy(&out->scale[g][p * LANES], &scale[g], sizeof scale[g]);
+            if (f.has_min)
+                memcpy(&out->min[g][p * LANES], &min[g], sizeof min[g]);
+        }
+    }
+}
+
+#define TRAITS(bits_, groups_, min_, shift_) \
+    (struct code_traits) { .bits = bits_, .groups = groups_, .shift = shift_, .has_min = min_ }
+
+#define DEFINE_TILE(name, bits, groups, min, shift)                                                \
+    static void tile_##name(const struct rows16_slab *slabs, int n, const struct matmul_block *x,  \
+                            float acc[MATMUL_TILE][ROWS16_ROWS])                                   \
+    {                                                                                              \
+        tile_body(TRAITS(bits, groups, min, shift), slabs, n, x, acc);                             \
+    }
+
+#define DIRECT_CASE(name, bits, groups, min, shift, n)                                             \
+    direct_body(TRAITS(bits, groups, min, shift), codes_##name, scales_##name,                     \
+                ROWS16_COLUMNS_##name / 32, ROWS16_BYTES_##name, group, n_slabs, n, x, acc)
+
+#define DEFINE_PLANES(name, bits, groups, min, shift)                                              \
+    static void unpack_##name(const uint8_t *group, int64_t first, int n, struct rows16_slab *out) \
+    {                                                                                              \
+        for (int64_t i = first; i < first + n; i++, out++)                                         \
+            unpack_body(TRAITS(bits, groups, min, shift), codes_##name, scales_##name,             \
+                        group + (size_t)(i / (ROWS16_COLUMNS_##name / 32)) * ROWS16_BYTES_##name,  \
+                        (int)(i % (ROWS16_COLUMNS_##name / 32)), out);                             \
+    }                                                                                              \
+    static void direct_##name(const uint8_t *group, int64_t n_slabs, const struct matmul_block *x, \
+                              int n_tokens, float acc[MATMUL_TILE][ROWS16_ROWS])                   \
+    {                                                                                              \
+        switch (n_tokens) {                                                                        \
+        case 1: DIRECT_CASE(name, bits, groups, min, shift, 1); break;                             \
+        case 2: DIRECT_CASE(name, bits, groups, min, shift, 2); break;                             \
+        case 3: DIRECT_CASE(name, bits, groups, min, shift, 3); break;                             \
+        default: DIRECT_CASE(name, bits, groups, min, shift, 4); break;                            \
+        }                                                                                          \
+    }
+
+ROWS16_PLANES_LIST(DEFINE_TILE)
+ROWS16_BLOCKS_LIST(DEFINE_TILE)
+ROWS16_PLANES_LIST(DEFINE_PLANES)
+
+#define TILE_ENTRY(name, bits, groups, min, shift) [TENSOR_TYPE_##name] = tile_##name,
+#define UNPACK_ENTRY(name, bits, groups, min, shift) [TENSOR_TYPE_##name] = unpack_##name,
+#define DIRECT_ENTRY(name, bits, groups, min, shift) [TENSOR_TYPE_##name] = direct_##name,
+
+/* A tile of f32 products; a K block is summed from zero, then added. */
+static void tile_f32_lanes(const float *w, int n_cols, const float *x,
+                           float out[MATMUL_TILE][ROWS16_ROWS])
+{
+    lanes_f32 sum[PARTS][MATMUL_TILE] = { 0 }, acc[PARTS][MATMUL_TILE];
+    for (int c = 0; c < n_cols; c++, w += ROWS16_ROWS, x += MATMUL_TILE) {
+        lanes_f32 row[PARTS];
+        UNROLL
+        for (int p = 0; p < PARTS; p++)
+            memcpy(&row[p], w + p * LANES, sizeof row[p]);
+        UNROLL
+        for (int t = 0; t < MATMUL_TILE; t++) {
+            lanes_f32 xs = splat_f32(x + t);
+            UNROLL
+            for (int p = 0; p < PARTS; p++)
+                sum[p][t] = lanes_fma(row[p], xs, sum[p][t]);
+        }
+    }
+    load_acc(MATMUL_TILE, out, acc);
+    UNROLL
+    for (int t = 0; t < MATMUL_TILE; t++)
+        UNROLL
+        for (int p = 0; p < PARTS; p++)
+            acc[p][t] += sum[p][t];
+    store_acc(MATMUL_TILE, acc, out);
+}
+
+static void bf16_lanes(const void *in, float *out, int64_t n)
+{
+    const uint8_t *bytes = in;
+    for (int64_t i = 0; i < n; i += LANES) {
+        uint16_t h[LANES];
+        memcpy(h, bytes + 2 * i, sizeof h);
+        for (int l = 0; l < LANES; l++)
+            out[i + l] = bf16_to_f32(h[l]);
+    }
+}
+
+#endif
