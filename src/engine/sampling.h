@@ -54,6 +54,8 @@ struct sampler_input {
     const int32_t *history;    /* generated tokens so far, for penalties */
     int32_t n_history;
     const uint32_t *allowed;   /* bit mask over the vocabulary; NULL: all */
+    const int32_t *forbidden;  /* never drawn here: end tokens before min_tokens */
+    int32_t n_forbidden;
     uint64_t position;         /* index of the token being drawn within the request */
 };
 struct token_probability {
@@ -64,7 +66,9 @@ struct sampler_scratch;        /* buffers reused between calls, sized for one vo
 struct sampler_scratch *sampler_scratch_new(int32_t n_vocab);
 void sampler_scratch_free(struct sampler_scratch *);
 
-/* Returns the token, or -1 when no logit is finite (NaN in the forward pass: fails the request). */
+/* Returns the token, or -1 when a logit is NaN or none is left to draw from (the forward pass or
+ * a mask is broken: fails the request). Order: bias, penalties, then at temperature 0 the best
+ * (lowest id of equals), else top_k, typical_p, top_p, min_p, temperature, draw. */
 int32_t sampler_pick(const struct sampler_input *, const struct sampling *,
                      struct sampler_scratch *);
 /* The n most likely tokens of the unmodified distribution, best first, and the one drawn. */

@@ -1,0 +1,394 @@
+#include "engine/candidates.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/mem.h"
+
+/* Lanes that the compiler turns into vector registers of any width. */
+#define LANES 16
+#define BLOCK 1024
+#define N_BINS 4096
+/* A larger set is not sorted: its nucleus is narrowed down by histograms first. */
+#define SORT_LIMIT 1024
+/* Keys further than this below the best share the last bin. */
+#define BIN_RANGE 40.0f
+
+static void list_init(struct candidate_list *l, size_t n)
+{
+    l->value = mem_array(float, n);
+    l->id = mem_array(int32_t, n);
+    l->key = mem_array(float, n);
+}
+
+static void list_release(struct candidate_list *l)
+{
+    mem_free(l->value);
+    mem_free(l->id);
+    mem_free(l->key);
+}
+
+void candidates_init(struct candidates *c, int32_t capacity)
+{
+    size_t n = (size_t)MAX(capacity, 1);
+    *c = (struct candidates){ .capacity = capacity };
+    list_init(&c->set, n);
+    list_init(&c->work, n);
+    c->mass = mem_array(double, MAX(N_BINS, n / BLOCK + 1));
+}
+
+void candidates_release(struct candidates *c)
+{
+    list_release(&c->set);
+    list_release(&c->work);
+    mem_free(c->mass);
+    *c = (struct candidates){ 0 };
+}
+
+float logits_maximum(const float *logits, int32_t n, bool *has_nan)
+{
+    float top[LANES];
+    int32_t bad[LANES] = { 0 };
+    for (int j = 0; j < LANES; j++)
+        top[j] = -INFINITY;
+    int32_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++) {
+            float x = logits[i + j];
+            top[j] = x > top[j] ? x : top[j];
+            bad[j] |= x != x;
+        }
+    for (; i < n; i++) {
+        top[0] = logits[i] > top[0] ? logits[i] : top[0];
+        bad[0] |= logits[i] != logits[i];
+    }
+    float best = -INFINITY;
+    int32_t any = 0;
+    for (int j = 0; j < LANES; j++) {
+        best = top[j] > best ? top[j] : best;
+        any |= bad[j];
+    }
+    *has_nan = any != 0;
+    return best;
+}
+
+/* exp(x) for x <= 0 with a relative error below 3e-7; 0 below -87. The argument is reduced by
+ * multiples of ln 2, then a polynomial of degree 6 on [-ln2/2, ln2/2]. */
+HOT_INLINE float exp_negative(float x)
+{
+    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+    float clamped = x > -87.0f ? x : -87.0f;
+    float whole = (clamped * 1.44269504f + magic) - magic;
+    float r = clamped - whole * 0.693145752f - whole * 1.42860677e-6f;
+    float p = 1.0f / 720.0f;
+    p = p * r + 1.0f / 120.0f;
+    p = p * r + 1.0f / 24.0f;
+    p = p * r + 1.0f / 6.0f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    int32_t bits = ((int32_t)whole + 127) * (1 << 23);
+    float scale;
+    memcpy(&scale, &bits, sizeof(scale));
+    return x > -87.0f ? p * scale : 0.0f;
+}
+
+/* Sum of exp((x - maximum) * factor) over at most BLOCK values. */
+static double block_mass(const float *x, int32_t n, float maximum, float factor)
+{
+    float part[LANES] = { 0 };
+    int32_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        for (int j = 0; j < LANES; j++)
+            part[j] += exp_negative((x[i + j] - maximum) * factor);
+    for (; i < n; i++)
+        part[0] += exp_negative((x[i] - maximum) * factor);
+    double sum = 0.0;
+    for (int j = 0; j < LANES; j++)
+        sum += (double)part[j];
+    return sum;
+}
+
+double logits_exp_sum(const float *logits, int32_t n, float maximum)
+{
+    double sum = 0.0;
+    for (int32_t from = 0; from < n; from += BLOCK)
+        sum += block_mass(logits + from, MIN(BLOCK, n - from), maximum, 1.0f);
+    return sum;
+}
+
+static bool better(const struct candidate_list *l, int32_t a, int32_t b)
+{
+    return l->key[a] > l->key[b] || (l->key[a] == l->key[b] && l->id[a] < l->id[b]);
+}
+
+static void list_move(struct candidate_list *to, int32_t t, const struct candidate_list *from,
+                      int32_t f)
+{
+    to->value[t] = from->value[f];
+    to->id[t] = from->id[f];
+    to->key[t] = from->key[f];
+}
+
+static void swap(struct candidate_list *l, int32_t a, int32_t b)
+{
+    float value = l->value[a], key = l->key[a];
+    int32_t id = l->id[a];
+    list_move(l, a, l, b);
+    l->value[b] = value;
+    l->id[b] = id;
+    l->key[b] = key;
+}
+
+/* Reorders [0, n) so that the best k come first: quickselect with the middle of three. */
+static void select_best(struct candidate_list *l, int32_t n, int32_t k)
+{
+    int32_t low = 0, high = n - 1;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (better(l, middle, low))
+            swap(l, middle, low);
+        if (better(l, high, low))
+            swap(l, high, low);
+        if (better(l, high, middle))
+            swap(l, high, middle);
+        float pivot = l->key[middle];
+        int32_t pivot_id = l->id[middle], i = low, j = high;
+        while (i <= j) {
+            while (l->key[i] > pivot || (l->key[i] == pivot && l->id[i] < pivot_id))
+                i++;
+            while (l->key[j] < pivot || (l->key[j] == pivot && l->id[j] > pivot_id))
+                j--;
+            if (i <= j)
+                swap(l, i++, j--);
+        }
+        if (k - 1 <= j)
+            high = j;
+        else if (k - 1 >= i)
+            low = i;
+        else
+            return;
+    }
+}
+
+static void sift_down(struct candidate_list *l, int32_t from, int32_t root, int32_t n)
+{
+    for (;;) {
+        int32_t child = 2 * root + 1;
+        if (child >= n)
+            return;
+        if (child + 1 < n && better(l, from + child, from + child + 1))
+            child++;
+        if (!better(l, from + root, from + child))
+            return;
+        swap(l, from + root, from + child);
+        root = child;
+    }
+}
+
+/* Sorts [from, from + n) best first. A heap: no recursion and no bad case. */
+static void sort_best_first(struct candidate_list *l, int32_t from, int32_t n)
+{
+    for (int32_t root = n / 2 - 1; root >= 0; root--)
+        sift_down(l, from, root, n);
+    for (int32_t last = n - 1; last > 0; last--) {
+        swap(l, from, from + last);
+        sift_down(l, from, 0, last);
+    }
+}
+
+static bool any_above(const float *x, float threshold)
+{
+    int32_t above[LANES], any = 0;
+    for (int j = 0; j < LANES; j++)
+        above[j] = x[j] > threshold;
+    for (int j = 0; j < LANES; j++)
+        any |= above[j];
+    return any != 0;
+}
+
+static float lowest_key(const struct candidate_list *l, int32_t n)
+{
+    float low = l->key[0];
+    for (int32_t i = 1; i < n; i++)
+        low = l->key[i] < low ? l->key[i] : low;
+    return low;
+}
+
+void candidates_select(struct candidates *c, const float *logits, int32_t n, int32_t k)
+{
+    /* Ids rise while scanning, so a later logit that only equals the k-th best never wins. The
+     * set is cut back to k whenever it has grown to `room`. */
+    int32_t room = k < c->capacity / 2 ? MIN(c->capacity, MAX(2 * k, BLOCK)) : c->capacity;
+    float threshold = -INFINITY;
+    c->n = 0;
+    for (int32_t i = 0; i < n; i += LANES) {
+        int32_t width = MIN(LANES, n - i);
+        if (width == LANES && !any_above(logits + i, threshold))
+            continue;
+        if (c->n + width > room) {
+            select_best(&c->set, c->n, k);
+            c->n = k;
+            threshold = lowest_key(&c->set, k);
+        }
+        for (int32_t j = i; j < i + width; j++)
+            if (logits[j] > threshold) {
+                c->set.value[c->n] = c->set.key[c->n] = logits[j];
+                c->set.id[c->n++] = j;
+            }
+    }
+    if (c->n > k) {
+        select_best(&c->set, c->n, k);
+        c->n = k;
+    }
+    sort_best_first(&c->set, 0, c->n);
+    c->maximum = c->n > 0 ? c->set.value[0] : -INFINITY;
+}
+
+void candidates_all(struct candidates *c, const float *logits, int32_t n)
+{
+    int32_t m = 0;
+    for (int32_t i = 0; i < n; i++) {
+        c->set.value[m] = logits[i];
+        c->set.id[m] = i;
+        m += logits[i] > -INFINITY;
+    }
+    bool has_nan;
+    c->n = m;
+    c->maximum = logits_maximum(c->set.value, m, &has_nan);
+}
+
+static double mass_of(const struct candidates *c, int32_t i)
+{
+    return (double)exp_negative(c->set.value[i] - c->maximum);
+}
+
+HOT_INLINE int32_t bin_of(float best, float key, float scale)
+{
+    float bin = (best - key) * scale;
+    return bin < (float)(N_BINS - 1) ? (int32_t)bin : N_BINS - 1;
+}
+
+/* Splits [kept, n) by a histogram of keys: what is surely inside the nucleus moves to the front,
+ * the bin where it ends stays behind it, the rest goes. Returns the new `kept`. */
+static int32_t narrow(struct candidates *c, int32_t kept, double *missing)
+{
+    const float *key = c->set.key;
+    float best = key[kept], worst = best;
+    for (int32_t i = kept + 1; i < c->n; i++) {
+        best = key[i] > best ? key[i] : best;
+        worst = key[i] < worst ? key[i] : worst;
+    }
+    float range = best - worst < BIN_RANGE ? best - worst : BIN_RANGE;
+    float scale = (float)N_BINS / range;
+    memset(c->mass, 0, N_BINS * sizeof(*c->mass));
+    for (int32_t i = kept; i < c->n; i++)
+        c->mass[bin_of(best, key[i], scale)] += mass_of(c, i);
+    int32_t edge = 0;
+    while (edge < N_BINS - 1 && c->mass[edge] < *missing)
+        *missing -= c->mass[edge++];
+    int32_t n_edge = 0;
+    for (int32_t i = kept, n = c->n; i < n; i++) {
+        int32_t bin = bin_of(best, key[i], scale);
+        if (bin < edge)
+            list_move(&c->set, kept++, &c->set, i);
+        else if (bin == edge)
+            list_move(&c->work, n_edge++, &c->set, i);
+    }
+    for (int32_t i = 0; i < n_edge; i++)
+        list_move(&c->set, kept + i, &c->work, i);
+    c->n = kept + n_edge;
+    return kept;
+}
+
+/* Keeps the best by key until their mass reaches `missing`. */
+static void keep_mass(struct candidates *c, double missing)
+{
+    int32_t kept = 0;
+    while (c->n - kept > SORT_LIMIT) {
+        float first = c->set.key[kept];
+        int32_t i = kept + 1;
+        while (i < c->n && c->set.key[i] == first)
+            i++;
+        if (i == c->n)
+            break; /* all equal: id order is the order */
+        int32_t n = c->n, kept_before = kept;
+        kept = narrow(c, kept, &missing);
+        if (c->n == n && kept == kept_before) { /* keys too close for a bin to part them */
+            sort_best_first(&c->set, kept, n - kept);
+            break;
+        }
+    }
+    if (c->n - kept <= SORT_LIMIT)
+        sort_best_first(&c->set, kept, c->n - kept);
+    double mass = 0.0;
+    while (kept < c->n && mass < missing)
+        mass += mass_of(c, kept++);
+    c->n = MAX(kept, 1);
+}
+
+void candidates_top_p(struct candidates *c, double p)
+{
+    if (c->n <= 1)
+        return;
+    double all = logits_exp_sum(c->set.value, c->n, c->maximum);
+    memcpy(c->set.key, c->set.value, (size_t)c->n * sizeof(float));
+    keep_mass(c, p * all);
+}
+
+void candidates_typical(struct candidates *c, double p)
+{
+    if (c->n <= 1)
+        return;
+    double all = logits_exp_sum(c->set.value, c->n, c->maximum);
+    double log_all = log(all), entropy = 0.0;
+    for (int32_t i = 0; i < c->n; i++)
+        entropy += mass_of(c, i) / all * (log_all - (double)(c->set.value[i] - c->maximum));
+    for (int32_t i = 0; i < c->n; i++) {
+        double surprise = log_all - (double)(c->set.value[i] - c->maximum);
+        c->set.key[i] = (float)-fabs(surprise - entropy);
+    }
+    keep_mass(c, p * all);
+    bool has_nan;
+    c->maximum = logits_maximum(c->set.value, c->n, &has_nan);
+}
+
+void candidates_min_p(struct candidates *c, double p)
+{
+    float floor_value = c->maximum + (float)log(p);
+    int32_t m = 0;
+    for (int32_t i = 0; i < c->n; i++)
+        if (c->set.value[i] >= floor_value || c->set.value[i] == c->maximum)
+            list_move(&c->set, m++, &c->set, i);
+    c->n = m;
+}
+
+int32_t candidates_draw(struct candidates *c, double temperature, double uniform)
+{
+    double inverse = 1.0 / temperature;
+    float factor = inverse < 1e30 ? (float)inverse : 1e30f;
+    double all = 0.0;
+    for (int32_t from = 0; from < c->n; from += BLOCK) {
+        double mass = block_mass(c->set.value + from, MIN(BLOCK, c->n - from), c->maximum, factor);
+        c->mass[from / BLOCK] = mass;
+        all += mass;
+    }
+    double left = uniform * all;
+    int32_t from = 0;
+    while (from + BLOCK < c->n && left >= c->mass[from / BLOCK])
+        left -= c->mass[from / BLOCK], from += BLOCK;
+    int32_t drawn = -1;
+    for (int32_t i = from; i < c->n; i++) {
+        double mass = (double)exp_negative((c->set.value[i] - c->maximum) * factor);
+        if (mass > 0.0)
+            drawn = i;
+        left -= mass;
+        if (left < 0.0 && drawn >= 0)
+            break;
+    }
+    for (int32_t i = 0; drawn < 0 && i < c->n; i++) /* rounding ran off a tail of zero mass */
+        if (c->set.value[i] == c->maximum)
+            drawn = i;
+    return drawn < 0 ? -1 : c->set.id[drawn];
+}
