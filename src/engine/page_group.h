@@ -1,0 +1,25 @@
+/* page_group: which pages of a pool are free, and how many owners each of the others has.
+ *
+ * A group stands for all state pieces that share one page table: page 7 of the group is page 7
+ * of every one of them. Pages are shared by forks and returned when the last owner drops them.
+ * Threads: the engine thread. */
+#ifndef ENGINE_PAGE_GROUP_H
+#define ENGINE_PAGE_GROUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct page_group {
+    int32_t *n_owners; /* [n_pages] */
+    int32_t *free;     /* [n_free] a stack: the page returned last is taken first, its cache is warm */
+    int32_t n_pages, n_free;
+};
+
+void page_group_init(struct page_group *g, int32_t n_pages);
+void page_group_release(struct page_group *g);
+int32_t page_group_take(struct page_group *g); /* -1: none is free */
+void page_group_share(struct page_group *g, int32_t page);
+void page_group_drop(struct page_group *g, int32_t page);
+bool page_group_is_shared(const struct page_group *g, int32_t page);
+
+#endif

@@ -1,0 +1,164 @@
+#include "engine/sequence.h"
+
+#include "base/mem.h"
+
+static int32_t *new_table(int32_t n)
+{
+    int32_t *table = mem_array(int32_t, (size_t)n);
+    for (int32_t i = 0; i < n; i++)
+        table[i] = -1;
+    return table;
+}
+
+void sequence_init(struct sequence *s, const struct state_pool *p)
+{
+    *s = (struct sequence){ .slot = -1 };
+    s->page = new_table(p->pages_per_sequence);
+    s->sliding_page = new_table(p->pages_per_sequence);
+}
+
+void sequence_release(struct sequence *s)
+{
+    CHECK(s->slot < 0);
+    mem_free(s->page);
+    mem_free(s->sliding_page);
+    *s = (struct sequence){ .slot = -1 };
+}
+
+enum status sequence_open(struct sequence *s, struct state_pool *p, struct error *err)
+{
+    CHECK(s->slot < 0);
+    if (p->n_free_slots == 0)
+        return STATUS_EXHAUSTED;
+    int32_t slot = p->free_slots[p->n_free_slots - 1];
+    if (p->has_fixed)
+        TRY(state_pool_clear_slot(p, slot, err));
+    p->n_free_slots--;
+    s->slot = slot;
+    s->n_pages = s->n_past = s->first_sliding = 0;
+    return STATUS_OK;
+}
+
+static void drop_entry(struct page_group *g, int32_t *entry)
+{
+    if (*entry >= 0)
+        page_group_drop(g, *entry);
+    *entry = -1;
+}
+
+void sequence_close(struct sequence *s, struct state_pool *p)
+{
+    if (s->slot < 0)
+        return;
+    for (int32_t i = 0; i < s->n_pages; i++) {
+        drop_entry(&p->full, &s->page[i]);
+        drop_entry(&p->sliding, &s->sliding_page[i]);
+    }
+    p->free_slots[p->n_free_slots++] = s->slot;
+    s->slot = -1;
+    s->n_pages = s->n_past = s->first_sliding = 0;
+}
+
+static int32_t pages_for(int32_t n_tokens)
+{
+    return (n_tokens + STATE_PAGE_TOKENS - 1) / STATE_PAGE_TOKENS;
+}
+
+/* The page that the next token goes into when it is half full, else -1. */
+static int32_t open_page(const struct sequence *s)
+{
+    return s->n_past % STATE_PAGE_TOKENS != 0 ? s->n_past / STATE_PAGE_TOKENS : -1;
+}
+
+static enum status own_page(struct state_pool *p, struct page_group *g, enum state_kind kind,
+                            int32_t *entry, struct error *err)
+{
+    if (*entry < 0 || !page_group_is_shared(g, *entry))
+        return STATUS_OK;
+    int32_t copy = page_group_take(g);
+    if (copy < 0)
+        return STATUS_EXHAUSTED;
+    enum status status = state_pool_copy_page(p, kind, *entry, copy, err);
+    if (status != STATUS_OK) {
+        page_group_drop(g, copy);
+        return status;
+    }
+    page_group_drop(g, *entry);
+    *entry = copy;
+    return STATUS_OK;
+}
+
+enum status sequence_reserve(struct sequence *s, struct state_pool *p, int32_t n_tokens,
+                             struct error *err)
+{
+    int32_t needed = pages_for(s->n_past + n_tokens), open = open_page(s);
+    CHECK(needed <= p->pages_per_sequence);
+    if (open >= 0) {
+        TRY(own_page(p, &p->full, STATE_PAGED, &s->page[open], err));
+        TRY(own_page(p, &p->sliding, STATE_WINDOW, &s->sliding_page[open], err));
+    }
+    while (s->n_pages < needed) {
+        int32_t full = -1, sliding = -1;
+        if (p->has_full && (full = page_group_take(&p->full)) < 0)
+            return STATUS_EXHAUSTED;
+        if (p->has_window && (sliding = page_group_take(&p->sliding)) < 0) {
+            drop_entry(&p->full, &full);
+            return STATUS_EXHAUSTED;
+        }
+        s->page[s->n_pages] = full;
+        s->sliding_page[s->n_pages++] = sliding;
+    }
+    return STATUS_OK;
+}
+
+int32_t sequence_missing_pages(const struct sequence *s, const struct state_pool *p,
+                               int32_t n_tokens)
+{
+    int32_t missing = MAX(pages_for(s->n_past + n_tokens) - s->n_pages, 0), open = open_page(s);
+    bool copies = open >= 0 && s->page[open] >= 0 && page_group_is_shared(&p->full, s->page[open]);
+    return missing + (copies ? 1 : 0);
+}
+
+void sequence_advance(struct sequence *s, struct state_pool *p, int32_t n_tokens)
+{
+    s->n_past += n_tokens;
+    if (!p->has_window)
+        return;
+    /* The next token, at n_past, sees keys from n_past - window + 1 on. */
+    int32_t first_seen = s->n_past - p->window + 1;
+    while ((s->first_sliding + 1) * STATE_PAGE_TOKENS <= first_seen)
+        drop_entry(&p->sliding, &s->sliding_page[s->first_sliding++]);
+}
+
+static void share_entry(struct page_group *g, int32_t from, int32_t *to)
+{
+    if (from >= 0)
+        page_group_share(g, from);
+    *to = from;
+}
+
+enum status sequence_fork(const struct sequence *from, struct sequence *to, struct state_pool *p,
+                          struct error *err)
+{
+    CHECK(from->slot >= 0 && to->slot >= 0 && to->n_pages == 0);
+    if (p->has_fixed)
+        TRY(state_pool_copy_slot(p, from->slot, to->slot, err));
+    /* Pages reserved beyond the tokens are the donor's own. */
+    to->n_pages = pages_for(from->n_past);
+    to->n_past = from->n_past;
+    to->first_sliding = from->first_sliding;
+    for (int32_t i = 0; i < to->n_pages; i++) {
+        share_entry(&p->full, from->page[i], &to->page[i]);
+        share_entry(&p->sliding, from->sliding_page[i], &to->sliding_page[i]);
+    }
+    return STATUS_OK;
+}
+
+struct batch_sequence sequence_in_batch(const struct sequence *s, int32_t first_row,
+                                        int32_t n_rows)
+{
+    return (struct batch_sequence){
+        .first_row = first_row, .n_rows = n_rows, .n_past = s->n_past, .page = s->page,
+        .window_page = s->sliding_page, .state_slot = s->slot,
+    };
+}
