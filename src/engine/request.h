@@ -43,13 +43,15 @@ struct request {
     struct logit_bias *bias;
     int32_t *forbidden, n_forbidden; /* end and stop tokens: not before min_tokens */
     int32_t *positions;              /* [3][n_prompt] or NULL */
-    struct token_list forced;        /* a script's ids */
+    bool replays;                    /* a script's turn: */
+    struct token_list forced;        /* its ids */
     char *client;
     int32_t n_prompt, limit;         /* limit: most tokens of prompt and answer */
 
     /* The engine thread's. */
     int32_t *tokens;                 /* [limit] prompt, then answer */
-    int32_t n_tokens, n_echoed;
+    int32_t n_tokens;
+    int32_t n_rows_seen;             /* prompt rows whose logits were handed out */
     struct sequence *sequence;       /* NULL: not resident */
     int32_t cached_tokens;
     struct detokenizer detokenizer;

@@ -39,6 +39,7 @@ struct device {
     const struct device_ops *ops;
     const struct op_kernels *kernels;
     uint64_t composed_ops;
+    bool host_memory;   /* the host may read what memory_take returned */
     bool exact;         /* f32 activations, no approximations, fixed reduction order */
     bool deterministic; /* a row's result never depends on its neighbours */
 };
