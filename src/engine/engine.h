@@ -143,6 +143,21 @@ void request_cancel(struct request *);                /* an EVENT_DONE follows *
  * that is running, so hold no lock that notify takes. */
 void request_drop(struct request *);
 
+/* What loading a model with these options would take and where it would go, from headers alone. */
+struct engine_plan {
+    char name[128], family[32], type_name[16], device[32], isa[16];
+    int n_threads;
+    int32_t context, context_trained, sequences, batch_tokens, page_tokens;
+    int64_t pool_tokens, n_parameters, file_bytes;
+    int64_t weight_bytes;  /* resident copies */
+    int64_t mapped_bytes;  /* weights used where they lie in the mapped file */
+    int64_t kv_bytes, scratch_bytes;
+    enum tensor_type k_type, v_type;
+    int32_t n_tensors;
+};
+MUST_CHECK enum status engine_plan(const struct engine_options *, const char *path,
+                                   struct engine_plan *, struct error *);
+
 /* Live numbers for /health, /metrics, log rows. */
 struct engine_status {
     int32_t n_running, n_waiting, n_sequences, max_requests;

@@ -1,0 +1,353 @@
+#include "engine/engine.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cpu/cpu_device.h"
+#include "engine/engine_internal.h"
+#include "engine/load_model.h"
+#include "engine/plan_device.h"
+#include "engine/request.h"
+#include "engine/scheduler.h"
+#include "text/tokenizer/tokenizer.h"
+
+#define REQUESTS_DEFAULT 64
+
+void engine_wake(struct engine *e)
+{
+    pthread_mutex_lock(&e->lock);
+    e->poked = true;
+    pthread_cond_signal(&e->wake);
+    pthread_mutex_unlock(&e->lock);
+}
+
+void engine_note_cancel(struct engine *e)
+{
+    atomic_fetch_add(&e->n_cancels, 1);
+    engine_wake(e);
+}
+
+/* --- the engine thread ---------------------------------------------------------------------- */
+
+static void take_incoming(struct request *list)
+{
+    while (list) {
+        struct request *r = list;
+        list = r->next;
+        r->next = NULL;
+        scheduler_add(r->model->scheduler, r);
+    }
+}
+
+static void publish_counts(struct engine *e, struct engine_model *models)
+{
+    struct scheduler_counts all = { 0 };
+    for (struct engine_model *m = models; m; m = m->next) {
+        struct scheduler_counts c = scheduler_count(m->scheduler);
+        all.n_running += c.n_running;
+        all.n_waiting += c.n_waiting;
+        all.pages_used += c.pages_used;
+        all.pages_all += c.pages_all;
+    }
+    atomic_store(&e->n_running, all.n_running);
+    atomic_store(&e->n_waiting, all.n_waiting);
+    atomic_store(&e->pages_used, all.pages_used);
+    atomic_store(&e->pages_all, all.pages_all);
+}
+
+static bool run_passes(struct engine *e, struct engine_model *models)
+{
+    bool worked = false;
+    pthread_mutex_lock(&e->device_lock);
+    for (struct engine_model *m = models; m; m = m->next)
+        worked |= scheduler_pass(m->scheduler);
+    pthread_mutex_unlock(&e->device_lock);
+    publish_counts(e, models);
+    return worked;
+}
+
+static void *engine_main(void *argument)
+{
+    struct engine *e = argument;
+    bool worked = false, stopping = false;
+    struct engine_model *models = NULL;
+    while (!stopping) {
+        pthread_mutex_lock(&e->lock);
+        while (!worked && !e->poked && !e->incoming && !e->stopping)
+            pthread_cond_wait(&e->wake, &e->lock);
+        e->poked = false;
+        struct request *incoming = e->incoming;
+        e->incoming = NULL;
+        e->incoming_end = &e->incoming;
+        models = e->models;
+        stopping = e->stopping;
+        pthread_mutex_unlock(&e->lock);
+        take_incoming(incoming);
+        worked = !stopping && run_passes(e, models);
+    }
+    for (struct engine_model *m = models; m; m = m->next)
+        scheduler_stop(m->scheduler);
+    return NULL;
+}
+
+/* --- life ------------------------------------------------------------------------------------ */
+
+static const char *keep_text(struct engine *e, int index, const char *text)
+{
+    if (!text)
+        return NULL;
+    e->texts[index] = mem_string(text, strlen(text));
+    return e->texts[index];
+}
+
+static enum status open_device(const struct engine_options *o, struct device **out,
+                               struct error *err)
+{
+    const char *name = o->device ? o->device : "auto";
+    if (strcmp(name, "auto") != 0 && strcmp(name, "cpu") != 0)
+        return error_set(err, STATUS_UNSUPPORTED,
+                         "device '%s': this version computes on the CPU only (auto, cpu)", name);
+    if (o->no_mmap)
+        return error_set(err, STATUS_UNSUPPORTED, "reading a model without mapping it is not "
+                         "supported");
+    struct cpu_device_options cpu = {
+        .n_threads = o->n_threads, .exact = o->exact, .deterministic = o->deterministic,
+        .isa = o->isa,
+    };
+    return cpu_device_new(&cpu, out, err);
+}
+
+static struct engine *engine_alloc(const struct engine_options *o)
+{
+    struct engine *e = mem_new(struct engine);
+    e->options = *o;
+    e->options.device = keep_text(e, 0, o->device);
+    e->options.isa = keep_text(e, 1, o->isa);
+    e->options.tokenizer_path = keep_text(e, 2, o->tokenizer_path);
+    e->options.chat_template = keep_text(e, 3, o->chat_template);
+    if (e->options.max_requests <= 0)
+        e->options.max_requests = REQUESTS_DEFAULT;
+    e->incoming_end = &e->incoming;
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_mutex_init(&e->device_lock, NULL);
+    pthread_cond_init(&e->wake, NULL);
+    return e;
+}
+
+enum status engine_new(const struct engine_options *o, struct engine **out, struct error *err)
+{
+    struct engine *e = engine_alloc(o);
+    enum status status = open_device(o, &e->dev, err);
+    if (status == STATUS_OK && pthread_create(&e->thread, NULL, engine_main, e) != 0)
+        status = error_set(err, STATUS_NO_MEMORY, "the engine thread cannot be started");
+    else
+        e->has_thread = status == STATUS_OK;
+    if (status != STATUS_OK) {
+        engine_free(e);
+        return status;
+    }
+    *out = e;
+    return STATUS_OK;
+}
+
+void engine_free(struct engine *e)
+{
+    if (!e)
+        return;
+    if (e->has_thread) {
+        atomic_store(&e->stop_now, true);
+        pthread_mutex_lock(&e->lock);
+        e->stopping = true;
+        pthread_cond_signal(&e->wake);
+        pthread_mutex_unlock(&e->lock);
+        pthread_join(e->thread, NULL);
+    }
+    while (e->models) {
+        struct engine_model *m = e->models;
+        e->models = m->next;
+        load_model_free(m);
+    }
+    if (e->dev)
+        e->dev->ops->release(e->dev);
+    for (size_t i = 0; i < ARRAY_SIZE(e->texts); i++)
+        mem_free(e->texts[i]);
+    pthread_mutex_destroy(&e->lock);
+    pthread_mutex_destroy(&e->device_lock);
+    pthread_cond_destroy(&e->wake);
+    mem_free(e);
+}
+
+enum status engine_load(struct engine *e, const char *path, struct engine_model **out,
+                        struct error *err)
+{
+    struct engine_model *m = NULL;
+    pthread_mutex_lock(&e->device_lock);
+    enum status status = load_model(e, e->dev, path, false, &m, err);
+    pthread_mutex_unlock(&e->device_lock);
+    TRY(status);
+    pthread_mutex_lock(&e->lock);
+    m->next = e->models;
+    e->models = m;
+    e->poked = true; /* so that the numbers of pages are published */
+    pthread_cond_signal(&e->wake);
+    pthread_mutex_unlock(&e->lock);
+    *out = m;
+    return STATUS_OK;
+}
+
+const struct engine_model_info *engine_model_info(const struct engine_model *m)
+{
+    return &m->info;
+}
+
+static void fill_plan(const struct engine *e, const struct engine_model *m,
+                      const struct plan_device *dev, struct engine_plan *out)
+{
+    const struct model_sizes *sizes = &m->sizes;
+    *out = (struct engine_plan){
+        .n_threads = cpu_device_threads(e->dev),
+        .context = sizes->state.context,
+        .context_trained = m->info.context_trained,
+        .sequences = sizes->state.n_sequences,
+        .batch_tokens = sizes->state.batch_tokens,
+        .page_tokens = STATE_PAGE_TOKENS,
+        .pool_tokens = sizes->state.pool_tokens,
+        .n_parameters = m->info.n_parameters,
+        .file_bytes = m->info.file_bytes,
+        .weight_bytes = dev->weight_bytes,
+        .mapped_bytes = dev->mapped_bytes,
+        .kv_bytes = sizes->kv_bytes,
+        .scratch_bytes = (int64_t)sizes->scratch_bytes,
+        .k_type = sizes->state.k_type,
+        .v_type = sizes->state.v_type,
+        .n_tensors = m->model->n_weights,
+    };
+    snprintf(out->name, sizeof(out->name), "%s", m->info.name);
+    snprintf(out->family, sizeof(out->family), "%s", m->info.family);
+    snprintf(out->type_name, sizeof(out->type_name), "%s", m->info.type_name);
+    snprintf(out->device, sizeof(out->device), "%s", e->dev->name);
+    snprintf(out->isa, sizeof(out->isa), "%s", cpu_device_isa(e->dev));
+}
+
+enum status engine_plan(const struct engine_options *o, const char *path, struct engine_plan *out,
+                        struct error *err)
+{
+    struct engine *e = engine_alloc(o);
+    enum status status = open_device(o, &e->dev, err);
+    if (status == STATUS_OK) {
+        struct plan_device dev;
+        struct engine_model *m = NULL;
+        plan_device_init(&dev, e->dev);
+        status = load_model(e, &dev.base, path, true, &m, err);
+        if (status == STATUS_OK)
+            fill_plan(e, m, &dev, out);
+        load_model_free(m);
+    }
+    engine_free(e);
+    return status;
+}
+
+/* --- requests -------------------------------------------------------------------------------- */
+
+static enum status check_request(const struct request_options *o, struct error *err)
+{
+    const struct engine_model_info *info = engine_model_info(o->model);
+    if (o->n_tokens < 1)
+        return error_set(err, STATUS_INVALID, "the prompt is empty: expected at least one token");
+    int32_t room = o->prompt_only ? info->context : info->context - 1;
+    if (o->n_tokens > room)
+        return error_set(err, STATUS_INVALID,
+                         "prompt is too long: %d tokens > %d maximum (context %d%s)", o->n_tokens,
+                         room, info->context, o->prompt_only ? "" : ", one token of answer");
+    for (int32_t i = 0; i < o->n_tokens; i++)
+        if (o->tokens[i] < 0 || o->tokens[i] >= info->n_vocab)
+            return error_set(err, STATUS_INVALID, "token %d of the prompt: expected an id below "
+                             "%d, found %d", i, info->n_vocab, o->tokens[i]);
+    if (o->n_stop > 0 && !info->tokenizer)
+        return error_set(err, STATUS_INVALID, "stop strings need a model loaded with its text");
+    return STATUS_OK;
+}
+
+static enum status tokenize_script(struct request *r, const struct str *script, struct error *err)
+{
+    const struct engine_model_info *info = engine_model_info(r->model);
+    if (!info->tokenizer)
+        return error_set(err, STATUS_INVALID, "a script needs a model loaded with its text");
+    r->replays = true;
+    return tokenizer_encode(info->tokenizer, *script, TOKENIZER_PARSE_SPECIAL, &r->forced, err);
+}
+
+static void drop_new(struct request **list, int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        request_unref(list[i]);
+        request_unref(list[i]);
+    }
+}
+
+static bool enter(struct engine *e, int32_t n)
+{
+    int now = atomic_load(&e->n_admitted);
+    do {
+        if (now + n > e->options.max_requests)
+            return false;
+    } while (!atomic_compare_exchange_weak(&e->n_admitted, &now, now + n));
+    return true;
+}
+
+enum status engine_submit_group(struct engine *e, const struct request_options *options,
+                                int32_t n, struct request **out, struct error *err)
+{
+    CHECK(n > 0);
+    TRY(check_request(&options[0], err));
+    for (int32_t i = 0; i < n; i++) {
+        out[i] = request_new(e, &options[i], options[0].tokens, options[0].n_tokens);
+        enum status status = options[i].script
+                                 ? tokenize_script(out[i], options[i].script, err)
+                                 : STATUS_OK;
+        if (status != STATUS_OK) {
+            drop_new(out, i + 1);
+            return status;
+        }
+    }
+    if (!enter(e, n)) {
+        drop_new(out, n);
+        return error_set(err, STATUS_EXHAUSTED, "%d requests are being served, no more than %d "
+                         "are admitted", atomic_load(&e->n_admitted), e->options.max_requests);
+    }
+    for (int32_t i = n - 1; i > 0; i--) {
+        out[i]->next = out[0]->followers;
+        out[0]->followers = out[i];
+    }
+    pthread_mutex_lock(&e->lock);
+    *e->incoming_end = out[0];
+    e->incoming_end = &out[0]->next;
+    pthread_cond_signal(&e->wake);
+    pthread_mutex_unlock(&e->lock);
+    return STATUS_OK;
+}
+
+enum status engine_submit(struct engine *e, const struct request_options *options,
+                          struct request **out, struct error *err)
+{
+    return engine_submit_group(e, options, 1, out, err);
+}
+
+void engine_status(struct engine *e, struct engine_status *out)
+{
+    int admitted = atomic_load(&e->n_admitted), running = atomic_load(&e->n_running);
+    *out = (struct engine_status){
+        .n_running = running,
+        .n_waiting = MAX(admitted - running, 0),
+        .n_sequences = running,
+        .max_requests = e->options.max_requests,
+        .pages_used = atomic_load(&e->pages_used),
+        .pages_all = atomic_load(&e->pages_all),
+        .prompt_tokens = atomic_load(&e->prompt_tokens),
+        .generated_tokens = atomic_load(&e->generated_tokens),
+        .requests_done = atomic_load(&e->requests_done),
+        .requests_failed = atomic_load(&e->requests_failed),
+        .composed_ops = atomic_load(&e->composed_ops),
+    };
+}
