@@ -144,6 +144,23 @@ static enum status scan_number(struct scanner *s)
                      digits.len > 40 ? "..." : "");
 }
 
+/* Steps over what Python writes for numbers that JSON cannot hold; false: nothing of the kind. */
+static bool scan_python_number(struct scanner *s)
+{
+    static const struct str words[] = { { "NaN", 3 }, { "Infinity", 8 }, { "-Infinity", 9 } };
+    struct str rest = str_slice(s->text, s->at, s->text.len);
+    if (!(s->flags & JSON_PYTHON_NUMBERS))
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+        if (str_starts(rest, words[i])) {
+            replace(s, s->at, words[i].len, "null");
+            s->at += words[i].len;
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum status scan(struct scanner *s)
 {
     if (str_starts(s->text, STR("\xEF\xBB\xBF"))) {
@@ -154,6 +171,8 @@ static enum status scan(struct scanner *s)
         char c = s->text.ptr[s->at];
         if (c == '"') {
             TRY(scan_string(s));
+        } else if ((c == 'N' || c == 'I' || c == '-') && scan_python_number(s)) {
+            continue;
         } else if (c == '-' || (c >= '0' && c <= '9')) {
             TRY(scan_number(s));
         } else {

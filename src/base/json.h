@@ -22,6 +22,7 @@
 enum json_flags {
     JSON_STRICT_UTF8 = 1,     /* ill-formed UTF-8 is an error (metadata), not repaired */
     JSON_UNIQUE_KEYS = 2,     /* a repeated key is an error; otherwise the last one wins */
+    JSON_PYTHON_NUMBERS = 4,  /* NaN, Infinity and -Infinity, which Python writes, become null */
 };
 
 MUST_CHECK enum status json_parse(struct str text, unsigned flags, json_t **out, struct error *err);

@@ -33,6 +33,17 @@ struct str config_architecture(const struct config_source *c);
 /* model_type of text_config; empty when there is none. */
 struct str config_text_model_type(const struct config_source *c);
 
+/* What kind of value a key holds; of its first element if it is an array. */
+enum config_kind {
+    CONFIG_ABSENT,
+    CONFIG_BOOL,
+    CONFIG_INTEGER,
+    CONFIG_FLOAT,
+    CONFIG_STRING,
+    CONFIG_OTHER, /* an object, an empty array, an array of arrays */
+};
+enum config_kind config_kind(const struct config_source *c, const char *gguf, const char *hf);
+bool config_is_array(const struct config_source *c, const char *gguf, const char *hf);
 bool config_has(const struct config_source *c, const char *gguf, const char *hf);
 
 MUST_CHECK enum status config_get_i64(const struct config_source *c, const char *gguf,

@@ -40,6 +40,15 @@ MUST_CHECK enum status hf_config_load_tokenizer(const struct hf_config *c, json_
 MUST_CHECK enum status hf_config_chat_template(const struct hf_config *c, const char *name,
                                                struct strbuf *out, struct error *err);
 
+/* The text of a special token ("bos_token"), from tokenizer_config.json, else from
+ * special_tokens_map.json, where it is a text or an object with "content". False: absent. */
+bool hf_config_special_token(const struct hf_config *c, const char *name, struct str *out);
+
+/* For tests and fuzzing: the same from texts instead of files, without a folder. Either text may
+ * be empty (absent). */
+MUST_CHECK enum status hf_config_from_text(struct hf_config *c, struct str config,
+                                           struct str tokenizer_config, struct error *err);
+
 /* If `path` is a hub-cache folder (it has snapshots/), the snapshot folder that refs/main names,
  * else the newest one; otherwise a copy of path. The caller frees it with mem_free. NOT_FOUND
  * when the cache holds no snapshot. */

@@ -37,8 +37,9 @@ static enum status open_shard(struct weight_file *f, const char *index_path, str
     char *path = beside(index_path, name);
     enum status s = safetensors_open(&shard, path, err);
     mem_free(path);
-    if (s == STATUS_NOT_FOUND)
-        error_prefix(err, "%s: a shard that it lists is missing", index_path);
+    if (s == STATUS_NOT_FOUND) /* that status would mean that there is no model at all */
+        return error_set(err, STATUS_INVALID, "%s: it lists the shard \"%.*s\", which is missing",
+                         index_path, NAME_ARG(name));
     if (s != STATUS_OK)
         return s;
     return weight_file_merge(f, &shard, err);

@@ -48,6 +48,8 @@ static void repairs(void **state)
                "\"\\b\\t\\n\\f\\r\\u000b\\u001f/\\\"\"");
     round_trip(STR("9223372036854775807"), 0, "9223372036854775807");
     round_trip(STR("-9223372036854775808"), 0, "-9223372036854775808");
+    round_trip(STR("[NaN,-Infinity,Infinity,-1,\"NaN\"]"), JSON_PYTHON_NUMBERS,
+               "[null,null,null,-1,\"NaN\"]");
     round_trip(STR("[18446744073709551615]"), 0, "[1.8446744073709552e+19]");
 }
 
@@ -67,6 +69,7 @@ static void refusals(void **state)
     refused(STR("\"\\"), 0, "line 1");
     refused(STR("\"\\ud8"), 0, "line 1");
     refused(STR("nan"), 0, "line 1");
+    refused(STR("[NaN]"), 0, "line 1");
     char deep[600];
     memset(deep, '[', sizeof(deep));
     refused((struct str){ deep, 257 }, 0, "256");
