@@ -17,6 +17,7 @@ folder=build/ingot-$version-linux-$(uname -m)
 rm -rf "$folder"
 mkdir -p "$folder/lib" "$folder/licenses"
 strip -o "$folder/ingot" build/portable/ingot
+patchelf --force-rpath --set-rpath '$ORIGIN/lib' "$folder/ingot"
 cp LICENSE README.md build/portable/ingot.1 "$folder/"
 
 # The C library and its parts stay the system's.
