@@ -95,6 +95,7 @@ struct request_options {
     const int32_t *positions;     /* [3][n_tokens] for multi-section rotary; NULL: 0, 1, 2 ... */
     /* Called on the engine thread with the logits of every prompt position in order, before any
      * token is drawn; may be NULL. Borrowed for the call. */
+    int32_t prompt_logits_from;   /* the first position wanted */
     void (*prompt_logits)(void *user, int32_t position, const float *logits, int32_t n_vocab);
     void *prompt_logits_user;
     void (*notify)(void *user);   /* may be NULL: use request_wait */
@@ -138,6 +139,7 @@ MUST_CHECK enum status engine_submit_group(struct engine *, const struct request
 bool request_next(struct request *, struct event *);  /* false: nothing yet */
 /* Blocks; false when EVENT_DONE was already taken. */
 bool request_wait(struct request *, struct event *);
+bool request_wait_for(struct request *, struct event *, int milliseconds); /* false: nothing yet */
 void request_cancel(struct request *);                /* an EVENT_DONE follows */
 /* Cancels if needed. After it no event comes and `notify` is not called; it may wait for a call
  * that is running, so hold no lock that notify takes. */

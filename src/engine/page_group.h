@@ -11,7 +11,7 @@
 
 struct page_group {
     int32_t *n_owners; /* [n_pages] */
-    int32_t *free;     /* [n_free] a stack: the page returned last is taken first, its cache is warm */
+    int32_t *free;     /* [n_free] a stack: the page returned last is taken first */
     int32_t n_pages, n_free;
 };
 

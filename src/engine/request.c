@@ -1,5 +1,7 @@
 #include "engine/request.h"
 
+#include <time.h>
+
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
@@ -86,7 +88,11 @@ struct request *request_new(struct engine *engine, const struct request_options 
     atomic_init(&r->references, 2);
     atomic_init(&r->cancelled, false);
     pthread_mutex_init(&r->lock, NULL);
-    pthread_cond_init(&r->changed, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&r->notify_lock, NULL);
     return r;
 }
@@ -258,6 +264,25 @@ bool request_wait(struct request *r, struct event *out)
     bool taken = take_event(r, out);
     while (!taken && !r->done_taken) {
         pthread_cond_wait(&r->changed, &r->lock);
+        taken = take_event(r, out);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return taken;
+}
+
+bool request_wait_for(struct request *r, struct event *out, int milliseconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += milliseconds / 1000;
+    until.tv_nsec += (long)(milliseconds % 1000) * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&r->lock);
+    bool taken = take_event(r, out);
+    int waited = 0;
+    while (!taken && !r->done_taken && waited == 0) {
+        waited = pthread_cond_timedwait(&r->changed, &r->lock, &until);
         taken = take_event(r, out);
     }
     pthread_mutex_unlock(&r->lock);

@@ -72,7 +72,8 @@ void sampler_scratch_free(struct sampler_scratch *);
 int32_t sampler_pick(const struct sampler_input *, const struct sampling *,
                      struct sampler_scratch *);
 /* The n most likely tokens of the unmodified distribution, best first, and the one drawn. */
-void sampler_logprobs(const struct sampler_input *, int32_t drawn, struct token_probability *drawn_out,
+void sampler_logprobs(const struct sampler_input *, int32_t drawn,
+                      struct token_probability *drawn_out,
                       struct token_probability *top, int32_t n, struct sampler_scratch *);
 
 #endif

@@ -242,10 +242,12 @@ static int32_t unread(const struct request *r)
     return r->n_tokens - r->sequence->n_past;
 }
 
-static bool wants_all_rows(const struct request *r)
+/* Prompt rows from this one on have to become outputs. */
+static int32_t first_wanted_row(const struct request *r)
 {
-    return (r->options.echo_logprobs || r->options.prompt_logits) &&
-           r->sequence->n_past < r->n_prompt;
+    if (r->options.echo_logprobs)
+        return 0;
+    return r->options.prompt_logits ? r->options.prompt_logits_from : r->n_prompt;
 }
 
 static void plan_answers(struct scheduler *s, int32_t *rows_left, int32_t *outputs_left)
@@ -267,13 +269,17 @@ static void plan_prompt(struct scheduler *s, int32_t i, int32_t *rows_left,
 {
     struct request *r = s->running[i];
     struct plan_row *plan = &s->plan[i];
-    int32_t n = MIN(unread(r), *rows_left);
-    bool all = wants_all_rows(r), last = n == unread(r) && !r->options.prompt_only;
+    int32_t n = MIN(unread(r), *rows_left), past = r->sequence->n_past;
+    int32_t wanted = first_wanted_row(r);
+    if (past < wanted && wanted < r->n_prompt)
+        n = MIN(n, wanted - past);
+    bool all = past >= wanted && past < r->n_prompt;
+    bool last = n == unread(r) && !r->options.prompt_only;
     if (all) {
         n = MIN(n, *outputs_left);
         if (r->options.echo_logprobs)
             n = MIN(n, request_room(r, 3) - 2);
-        n = MIN(n, r->n_prompt - r->sequence->n_past);
+        n = MIN(n, r->n_prompt - past);
     } else if (last && (*outputs_left < 1 || request_room(r, 1) < 1)) {
         n--; /* all but the row that would be drawn from */
     }

@@ -2,7 +2,8 @@
  *
  * Text that may still become a stop string is held back, so none of a stop string is ever
  * released. The match that ends first wins, of those that end together the longest: the result
- * does not depend on how the text was cut. Ownership: copies the strings. Threads: one at a time. */
+ * does not depend on how the text was cut. Ownership: copies the strings. Threads: one at a
+ * time. */
 #ifndef ENGINE_STOP_MATCHER_H
 #define ENGINE_STOP_MATCHER_H
 
