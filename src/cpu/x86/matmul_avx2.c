@@ -55,11 +55,14 @@ HOT_INLINE void lanes_dot_step(int bits, bool run_first, bool run_last, bool any
     if (!run_first)
         pairs = _mm256_add_epi16(pairs, (__m256i)*mid);
     if (!run_last) {
+        __asm__("" : "+x"(pairs)); /* or the compiler reassociates the sums and spills them all */
         *mid = (lanes_i32)pairs;
         return;
     }
     lanes_i32 wide = (lanes_i32)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
-    *dot = any ? *dot + wide : wide;
+    wide = any ? *dot + wide : wide;
+    __asm__("" : "+x"(wide));
+    *dot = wide;
 }
 
 #include "cpu/matmul_body.h"
