@@ -1,5 +1,5 @@
 /* bench_matmul: one thread's products per second for each type, n = 1, 4, 8, 512 tokens.
- * usage: bench_matmul [ISA [TYPE...]]; best of several runs, CPU time. */
+ * usage: bench_matmul [ISA [TYPE...]]; best of several runs, wall clock. */
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -9,12 +9,14 @@
 #include "quant/float_convert.h"
 
 #define COLS 2048
+#ifndef ROWS
 #define ROWS 8192
+#endif
 
 static double seconds(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -30,11 +32,13 @@ static void measure(const struct matmul_kernels *kernels, const struct weight *w
     matmul_activate(kernels, operand, x, COLS, n, COLS, packed, 0, matmul_token_tiles(n));
     struct matmul_args args = { .w = w, .operand = operand, .x = packed, .n_tokens = n,
                                 .out = out, .out_stride = rows };
-    double best = 1e9, end = seconds() + 0.6;
+    int repeat = (int)(2e8 / ((double)rows * COLS * n)) + 1; /* some milliseconds a run */
+    double best = 1e9, end = seconds() + 0.4;
     for (int runs = 0; runs < 3 || seconds() < end; runs++) {
         double start = seconds();
-        matmul_run(kernels, &args, 0, matmul_row_groups(rows));
-        double t = seconds() - start;
+        for (int i = 0; i < repeat; i++)
+            matmul_run(kernels, &args, 0, matmul_row_groups(rows));
+        double t = (seconds() - start) / repeat;
         best = t < best ? t : best;
     }
     *gops = 2.0 * (double)rows * COLS * n / best * 1e-9;
@@ -63,7 +67,7 @@ static void bench_type(const struct matmul_kernels *kernels, enum tensor_type ty
     printf("%-8s pack %5.1f GB/s ", tensor_type_name(type), pack);
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
         double gops, gbs;
-        measure(kernels, &w, tokens[i] >= 64 ? 1024 : ROWS, tokens[i], exact, &gops, &gbs, row_bytes);
+        measure(kernels, &w, tokens[i] >= 64 && ROWS > 1024 ? 1024 : ROWS, tokens[i], exact, &gops, &gbs, row_bytes);
         printf(" | n=%d %6.1f", tokens[i], gops);
         if (tokens[i] == 1)
             printf(" (%4.1f GB/s)", gbs);

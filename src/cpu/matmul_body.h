@@ -151,9 +151,11 @@ HOT_INLINE void direct_body(const struct code_traits f, codes_function *codes,
 {
     lanes_f32 acc[PARTS][MATMUL_TILE];
     load_acc(n, out, acc);
+    const size_t slab_bytes = block_bytes / (size_t)slabs_per_block;
     for (int64_t i = 0; i < n_slabs; i += slabs_per_block, group += block_bytes)
         for (int slab = 0; slab < slabs_per_block; slab++) {
-            __builtin_prefetch(group + PREFETCH_BYTES + (size_t)slab * (block_bytes / (size_t)slabs_per_block));
+            for (size_t line = 0; line < slab_bytes; line += 64)
+                __builtin_prefetch(group + PREFETCH_BYTES + (size_t)slab * slab_bytes + line);
             add_slab(f, codes, scales, group, slab, n, &x[i + slab], acc);
         }
     store_acc(n, acc, out);
