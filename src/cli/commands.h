@@ -5,6 +5,7 @@
 
 #define CLI_COMMANDS(X) \
     X(doctor) \
+    X(quantize) \
     X(completion)
 
 #endif
