@@ -71,6 +71,7 @@ struct weight {
     size_t bytes;           /* resident, 0 when borrowed */
     enum weight_layout layout;
     bool owned;             /* data was allocated by dev */
+    bool lookup;            /* rows are only looked up: an embedding table that is no head */
 };
 
 #endif
