@@ -1,0 +1,242 @@
+/* ingot serve: the HTTP server. Ends at SIGTERM or SIGINT after running requests had their time;
+ * a second signal ends it at once. */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/file.h"
+#include "base/mapped_file.h"
+#include "cli/cli.h"
+#include "cli/engine_setup.h"
+#include "cli/term.h"
+#include "server/server.h"
+
+#define MAX_KEYS_BYTES (1u << 20)
+
+struct serve {
+    struct engine_setup setup;
+    struct server_options server;
+    FILE *log_file; /* NULL: stderr */
+};
+
+static const char **list_of(struct serve *s, const struct options *o, const char *name, size_t extra,
+                            size_t *n)
+{
+    *n = options_count(o, name);
+    const char **items = arena_array(&s->setup.arena, const char *, *n + extra + 1);
+    for (size_t i = 0; i < *n; i++)
+        items[i] = options_item(o, name, i);
+    return items;
+}
+
+/* Keys: --api-key and INGOT_API_KEY (the same option), then the lines of --api-keys. */
+static enum status read_keys(struct serve *s, const struct options *o, struct error *err)
+{
+    struct strbuf text;
+    strbuf_init(&text, MAX_KEYS_BYTES);
+    const char *path = options_text(o, "api-keys");
+    enum status status = path ? file_read(path, MAX_KEYS_BYTES, &text, err) : STATUS_OK;
+    size_t lines = 1;
+    for (size_t i = 0; i < text.len; i++)
+        lines += text.ptr[i] == '\n';
+    const char **keys = list_of(s, o, "api-key", lines, &s->server.n_api_keys);
+    struct str rest = strbuf_str(&text);
+    while (status == STATUS_OK && rest.len) {
+        size_t end = str_find(rest, STR("\n"), 0);
+        end = end == STR_NONE ? rest.len : end;
+        struct str line = str_trim(str_slice(rest, 0, end));
+        if (line.len && line.ptr[0] != '#')
+            keys[s->server.n_api_keys++] = arena_str(&s->setup.arena, line).ptr;
+        rest = str_slice(rest, MIN(end + 1, rest.len), rest.len);
+    }
+    strbuf_release(&text);
+    for (size_t i = 0; status == STATUS_OK && i < s->server.n_api_keys; i++)
+        if (!keys[i][0])
+            status = error_set(err, STATUS_INVALID, "--api-key: an empty key opens nothing");
+    if (status == STATUS_OK && path && s->server.n_api_keys == 0)
+        status = error_set(err, STATUS_INVALID, "%s: holds no key", path);
+    s->server.api_keys = keys;
+    return status;
+}
+
+/* "name,alias,alias": the first is the id, the others are answered too. */
+static void read_names(struct serve *s, const struct options *o)
+{
+    struct str rest = str_of(options_text(o, "model-name"));
+    if (!rest.ptr)
+        return;
+    const char **names = arena_array(&s->setup.arena, const char *, rest.len + 1);
+    size_t n = 0;
+    while (rest.len) {
+        size_t end = str_find(rest, STR(","), 0);
+        end = end == STR_NONE ? rest.len : end;
+        struct str name = str_trim(str_slice(rest, 0, end));
+        if (name.len)
+            names[n++] = arena_str(&s->setup.arena, name).ptr;
+        rest = str_slice(rest, MIN(end + 1, rest.len), rest.len);
+    }
+    if (n == 0)
+        return;
+    s->server.model_name = names[0];
+    s->server.aliases = names + 1;
+    s->server.n_aliases = n - 1;
+}
+
+static enum status open_log(struct serve *s, const struct options *o, struct error *err)
+{
+    const char *path = options_text(o, "log-file");
+    s->server.log = stderr;
+    if (path) {
+        s->log_file = fopen(path, "ae");
+        if (!s->log_file)
+            return error_set(err, STATUS_IO, "--log-file %s: cannot be opened for writing", path);
+        s->server.log = s->log_file;
+    }
+    s->server.colour = term_has_colour(s->server.log);
+    return STATUS_OK;
+}
+
+static enum status read_options(struct serve *s, const struct options *o, struct error *err)
+{
+    struct server_options *v = &s->server;
+    TRY(engine_setup_read(&s->setup, o, err));
+    TRY(engine_setup_read_sampling(&s->setup, o, err));
+    if (s->setup.n_stop || s->setup.sampling.n_bias || s->setup.ignore_eos)
+        return error_set(err, STATUS_INVALID,
+                         "serve: --stop, --logit-bias and --ignore-eos belong to a request");
+    TRY(read_keys(s, o, err));
+    TRY(open_log(s, o, err));
+    read_names(s, o);
+    v->host = options_text(o, "host");
+    v->port = (int)options_int(o, "port");
+    v->cors_origins = list_of(s, o, "cors-origin", 0, &v->n_cors_origins);
+    v->concurrency = (int)options_int(o, "concurrency");
+    v->max_connections = (int)options_int(o, "max-connections");
+    v->n_workers = 2;
+    v->body_timeout = options_real(o, "body-timeout");
+    v->request_timeout = options_real(o, "request-timeout");
+    v->write_timeout = options_real(o, "write-timeout");
+    v->idle_timeout = options_real(o, "idle-timeout");
+    v->drain_timeout = options_real(o, "drain-timeout");
+    v->keep_alive_interval = options_real(o, "sse-ping-interval");
+    v->strict_model = options_flag(o, "strict-model");
+    v->parse_special = options_flag(o, "parse-special");
+    v->max_tokens = s->setup.max_tokens;
+    v->max_output_tokens = (int32_t)options_int(o, "max-output-tokens");
+    v->sampling = s->setup.sampling;
+    v->script = s->setup.script;
+    v->n_script = s->setup.n_script;
+    v->quiet = options_flag(o, "quiet");
+    v->verbose = options_flag(o, "verbose");
+    v->log_json = options_flag(o, "log-json");
+    s->setup.engine.max_requests = v->concurrency * 32; /* the server counts requests, each of n */
+    s->setup.engine.max_sequences = (int32_t)options_int(o, "parallel");
+    return STATUS_OK;
+}
+
+static bool is_loopback(const char *host)
+{
+    return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 ||
+           strcmp(host, "::1") == 0 || strncmp(host, "unix:", 5) == 0;
+}
+
+static void print_banner(const struct serve *s, const struct server *server,
+                         const struct engine_model *model)
+{
+    const struct engine_model_info *info = engine_model_info(model);
+    if (s->server.quiet)
+        return;
+    fprintf(stderr, "ingot " INGOT_VERSION ": %s (%s, %s, %.1f M parameters), context %d tokens\n",
+            info->name, info->family, info->type_name, (double)info->n_parameters / 1e6,
+            info->context);
+    if (info->chat_is_fallback)
+        fprintf(stderr, "note: the model has no chat template: ChatML is used\n");
+    if (!is_loopback(s->server.host) && s->server.n_api_keys == 0)
+        fprintf(stderr, "warning: reachable from other machines without an API key (--api-key)\n");
+    if (strncmp(s->server.host, "unix:", 5) == 0)
+        fprintf(stderr, "listening on %s\n", s->server.host);
+    else
+        fprintf(stderr, strchr(s->server.host, ':') ? "listening on http://[%s]:%d\n"
+                                                    : "listening on http://%s:%d\n",
+                s->server.host, server_port(server));
+}
+
+/* Only the waiting thread takes the signals: threads started after this inherit the mask. */
+static void block_signals(sigset_t *ends)
+{
+    sigemptyset(ends);
+    sigaddset(ends, SIGTERM);
+    sigaddset(ends, SIGINT);
+    pthread_sigmask(SIG_BLOCK, ends, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static void raise_file_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+static int serve(struct serve *s, const struct options *o, const char *path, struct error *err)
+{
+    struct engine *engine = NULL;
+    struct engine_model *model = NULL;
+    struct server *server = NULL;
+    sigset_t ends;
+    int which;
+    block_signals(&ends);
+    raise_file_limit();
+    mapped_file_install_guard();
+    if (engine_setup_load(&s->setup, o, path, &engine, &model, err) != STATUS_OK)
+        return cli_fail(err);
+    if (server_start(&s->server, engine, model, &server, err) != STATUS_OK) {
+        engine_free(engine);
+        return cli_fail(err);
+    }
+    print_banner(s, server, model);
+    sigwait(&ends, &which);
+    pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
+    server_stop(server);
+    engine_free(engine);
+    return CLI_OK;
+}
+
+static int run(const struct options *o)
+{
+    struct serve s = { 0 };
+    struct error err = { 0 };
+    const char *path;
+    size_t used;
+    int state = CLI_FAILED;
+    if (cli_model(o, &path, &used, &err) != STATUS_OK)
+        return cli_fail(&err);
+    if (read_options(&s, o, &err) == STATUS_OK)
+        state = serve(&s, o, path, &err);
+    else
+        state = err.status == STATUS_INVALID ? cli_usage("%s", err.message) : cli_fail(&err);
+    if (s.log_file)
+        fclose(s.log_file);
+    engine_setup_release(&s.setup);
+    return state;
+}
+
+static const struct option_group *const groups[] = {
+    &model_options, &server_options, &engine_options, &device_options, &template_options,
+    &sampling_options, &foreign_options, NULL,
+};
+
+const struct cli_command cmd_serve = {
+    .name = "serve",
+    .summary = "HTTP server with OpenAI's API",
+    .usage = "MODEL [--host ADDRESS] [--port N] [--api-key KEY]",
+    .groups = groups,
+    .read_variables = true,
+    .max_arguments = 1,
+    .run = run,
+    .example = "ingot serve model.gguf --port 8080",
+    .model_argument = true,
+};
