@@ -104,7 +104,7 @@ static void on_end(struct exchange *x, struct generation *g)
     json_decref(value);
 }
 
-static const struct generation_dialect dialect = { on_token, on_choice_end, on_end };
+static const struct generation_dialect dialect = { NULL, on_token, on_choice_end, on_end };
 
 static bool refuse(struct exchange *x, const char *param, const char *text)
 {

@@ -68,15 +68,38 @@ static void start_choice(struct exchange *x, struct generation *g, int32_t i)
     if (tokenizer_decode(engine_model_info(x->server->model)->tokenizer, prompt->ids, prompt->n,
                          &c->text, &err) != STATUS_OK)
         strbuf_clear(&c->text);
-    c->logprob_offset = utf8_count(strbuf_str(&c->text));
+    if (!g->echo_logprobs)
+        c->logprob_offset = utf8_count(strbuf_str(&c->text));
     if (g->fields.stream)
         send_text(x, g, i, strbuf_str(&c->text), NULL, NULL);
+}
+
+static void on_prompt(struct exchange *x, struct generation *g, int32_t i, const struct event *e)
+{
+    struct generation_choice *c = &g->choice[i];
+    start_choice(x, g, i);
+    if (!c->logprobs)
+        c->logprobs = new_columns();
+    add_columns(x, c->logprobs, e, c->logprob_offset);
+    c->logprob_offset +=
+        utf8_count(tokenizer_bytes(engine_model_info(x->server->model)->tokenizer, e->token));
+}
+
+/* In a stream the prompt's columns go out in one frame before the first token. */
+static void send_prompt_columns(struct exchange *x, struct generation *g, int32_t i)
+{
+    struct generation_choice *c = &g->choice[i];
+    if (!g->fields.stream || !c->logprobs)
+        return;
+    send_text(x, g, i, STR(""), c->logprobs, NULL);
+    c->logprobs = NULL;
 }
 
 static void on_token(struct exchange *x, struct generation *g, int32_t i, const struct event *e)
 {
     struct generation_choice *c = &g->choice[i];
     start_choice(x, g, i);
+    send_prompt_columns(x, g, i);
     bool logprobs = g->n_logprobs >= 0 && e->token >= 0;
     if (g->fields.stream) {
         json_t *columns = logprobs ? new_columns() : NULL;
@@ -130,7 +153,7 @@ static void on_end(struct exchange *x, struct generation *g)
     json_decref(value);
 }
 
-static const struct generation_dialect dialect = { on_token, on_choice_end, on_end };
+static const struct generation_dialect dialect = { on_prompt, on_token, on_choice_end, on_end };
 
 static bool bad_prompt(struct exchange *x)
 {
@@ -211,18 +234,17 @@ static bool read_own_fields(struct exchange *x, struct generation *g)
     if (json_is_true(field_get(x->json, "logprobs")))
         logprobs = 0;
     g->n_logprobs = (int32_t)logprobs;
+    g->echo_logprobs = g->echo && logprobs >= 0;
     const json_t *suffix = field_get(x->json, "suffix");
     const char *refused = suffix && json_str(suffix).len          ? "suffix"
                           : best_of != g->fields.n                ? "best_of"
-                          : g->echo && logprobs >= 0              ? "echo"
                                                                   : NULL;
     if (!refused)
         return true;
     exchange_error(x, 400, refused, NULL,
                    "%s: %s", refused,
-                   refused[0] == 's'   ? "filling in the middle is not supported by this version"
-                   : refused[0] == 'b' ? "must equal n: choices are not ranked by this version"
-                                       : "is not supported together with logprobs by this version");
+                   refused[0] == 's' ? "filling in the middle is not supported by this version"
+                                     : "must equal n: choices are not ranked by this version");
     return false;
 }
 

@@ -88,14 +88,14 @@ static void choice_done(struct exchange *x, struct generation *g, int32_t i, con
     }
 }
 
-static bool pump_choice(struct exchange *x, struct generation *g, int32_t i)
+static void pump_choice(struct exchange *x, struct generation *g, int32_t i)
 {
     struct event e;
     struct generation_choice *c = &g->choice[i];
-    bool any = false;
     while (!c->done && x->out.len < FRAMES_AHEAD && request_next(c->request, &e)) {
-        any = true;
-        if (e.kind == EVENT_TOKEN) {
+        if (e.kind == EVENT_PROMPT && g->dialect->prompt) {
+            g->dialect->prompt(x, g, i, &e);
+        } else if (e.kind == EVENT_TOKEN) {
             if (g->first_token == 0)
                 g->first_token = clock_seconds();
             g->dialect->token(x, g, i, &e);
@@ -103,7 +103,6 @@ static bool pump_choice(struct exchange *x, struct generation *g, int32_t i)
             choice_done(x, g, i, &e);
         }
     }
-    return any;
 }
 
 static void pump(struct exchange *x)
@@ -176,8 +175,8 @@ static enum status submit(struct exchange *x, struct generation *g, int32_t max_
             .model = s->model, .tokens = prompt->ids, .n_tokens = (int32_t)prompt->n,
             .sampling = sampling, .max_tokens = max_tokens, .min_tokens = g->fields.min_tokens,
             .ignore_eos = g->fields.ignore_eos, .stop = g->fields.stop, .n_stop = g->fields.n_stop,
-            .n_logprobs = g->n_logprobs, .client = x->client, .priority = g->fields.priority,
-            .script = g->script.ptr ? &g->script : NULL, .notify = wake, .notify_user = x,
+            .n_logprobs = g->n_logprobs, .echo_logprobs = g->echo_logprobs,
+            .client = x->client, .priority = g->fields.priority, .script = g->script.ptr ? &g->script : NULL, .notify = wake, .notify_user = x,
         };
         TRY(engine_submit(s->engine, &o, &c->request, err));
     }

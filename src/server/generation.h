@@ -19,13 +19,15 @@ struct generation_choice {
     int32_t prompt;           /* index of its prompt */
     struct strbuf text;       /* answer so far (not streaming), or what echo begins with */
     json_t *logprobs;         /* dialect's own */
-    size_t logprob_offset;    /* bytes of text that logprobs speak of */
+    size_t logprob_offset;    /* characters before the next token */
     bool started, done;
     enum finish_reason finish;
     struct request_usage usage;
 };
 
 struct generation_dialect {
+    /* One token of the prompt with its log probability; only under echo_logprobs. */
+    void (*prompt)(struct exchange *, struct generation *, int32_t choice, const struct event *);
     /* One token of a choice; frames or collects. */
     void (*token)(struct exchange *, struct generation *, int32_t choice, const struct event *);
     /* A choice has ended normally. */
@@ -40,7 +42,7 @@ struct generation {
     char id[64];
     int64_t created;
     struct request_fields fields;
-    bool chat_logprobs, echo;
+    bool echo, echo_logprobs;
     struct str script;        /* raw text to replay as this turn; ptr NULL: none */
     int32_t n_logprobs;       /* -1: none */
     struct token_list *prompts;
