@@ -20,8 +20,8 @@ struct serve {
     FILE *log_file; /* NULL: stderr */
 };
 
-static const char **list_of(struct serve *s, const struct options *o, const char *name, size_t extra,
-                            size_t *n)
+static const char **list_of(struct serve *s, const struct options *o, const char *name,
+                            size_t extra, size_t *n)
 {
     *n = options_count(o, name);
     const char **items = arena_array(&s->setup.arena, const char *, *n + extra + 1);
@@ -157,8 +157,9 @@ static void print_banner(const struct serve *s, const struct server *server,
     if (strncmp(s->server.host, "unix:", 5) == 0)
         fprintf(stderr, "listening on %s\n", s->server.host);
     else
-        fprintf(stderr, strchr(s->server.host, ':') ? "listening on http://[%s]:%d\n"
-                                                    : "listening on http://%s:%d\n",
+        fprintf(stderr,
+                strchr(s->server.host, ':') ? "listening on http://[%s]:%d\n"
+                                            : "listening on http://%s:%d\n",
                 s->server.host, server_port(server));
 }
 
@@ -225,8 +226,8 @@ static int run(const struct options *o)
 }
 
 static const struct option_group *const groups[] = {
-    &model_options, &server_options, &engine_options, &device_options, &template_options,
-    &sampling_options, &foreign_options, NULL,
+    &model_options,    &server_options,   &engine_options,  &device_options,
+    &template_options, &sampling_options, &foreign_options, NULL,
 };
 
 const struct cli_command cmd_serve = {

@@ -38,7 +38,8 @@ static enum status read_script(struct engine_setup *s, const char *path, struct 
     enum status status = json_is_array(turns) ? STATUS_OK : STATUS_INVALID;
     size_t i;
     json_t *turn;
-    json_array_foreach(turns, i, turn) {
+    json_array_foreach(turns, i, turn)
+    {
         if (!json_is_string(turn))
             status = STATUS_INVALID;
         list[i] = arena_str(&s->arena, json_str(turn));
@@ -46,8 +47,9 @@ static enum status read_script(struct engine_setup *s, const char *path, struct 
     s->script = list;
     s->n_script = json_array_size(turns);
     json_decref(turns);
-    return status == STATUS_OK ? status
-                               : error_set(err, status, "%s: expected a JSON array of strings", path);
+    return status == STATUS_OK
+               ? status
+               : error_set(err, status, "%s: expected a JSON array of strings", path);
 }
 
 static bool take_type(const struct options *o, const char *name, enum tensor_type *type)
@@ -61,7 +63,9 @@ enum status engine_setup_read(struct engine_setup *s, const struct options *o, s
     bool verbose = options_flag(o, "verbose"), quiet = options_flag(o, "quiet");
     arena_init(&s->arena, 0);
     s->log = (struct log_sink){ .write = write_log,
-                                .level = quiet ? LOG_ERROR : verbose ? LOG_DEBUG : LOG_INFO };
+                                .level = quiet     ? LOG_ERROR
+                                         : verbose ? LOG_DEBUG
+                                                   : LOG_INFO };
     e->log = &s->log;
     e->device = options_text(o, "device");
     e->n_threads = (int)options_int(o, "threads");
@@ -121,11 +125,11 @@ enum status engine_setup_read_sampling(struct engine_setup *s, const struct opti
 {
     char flag[32];
 #define OPTION_double options_real
-#define OPTION_int32_t (int32_t) options_int
-#define READ(name, type, value, low, high)                                                        \
-    if (options_given(o, flag_name(flag, sizeof flag, #name))) {                                  \
-        s->sampling.name = OPTION_##type(o, flag);                                                \
-        s->sampling.given |= 1u << SAMPLING_##name;                                               \
+#define OPTION_int32_t (int32_t)options_int
+#define READ(name, type, value, low, high) \
+    if (options_given(o, flag_name(flag, sizeof flag, #name))) { \
+        s->sampling.name = OPTION_##type(o, flag); \
+        s->sampling.given |= 1u << SAMPLING_##name; \
     }
     SAMPLING_FIELDS(READ)
 #undef READ

@@ -10,35 +10,41 @@ static enum status check_parts(size_t index, const json_t *parts, struct error *
 {
     size_t i;
     json_t *part;
-    json_array_foreach(parts, i, part) {
+    json_array_foreach(parts, i, part)
+    {
         const char *type = json_string_value(json_object_get(part, "type"));
         if (!json_is_object(part) || !type)
             return error_set(err, STATUS_INVALID,
-                             "messages[%zu].content[%zu]: expected an object with a type", index, i);
+                             "messages[%zu].content[%zu]: expected an object with a type", index,
+                             i);
     }
     return STATUS_OK;
 }
 
 static enum status check_messages(const json_t *messages, struct error *err)
 {
-    static const char *const roles[] = { "system", "developer", "user", "assistant", "tool",
-                                         "function" };
+    static const char *const roles[] = { "system",    "developer", "user",
+                                         "assistant", "tool",      "function" };
     if (!json_is_array(messages) || json_array_size(messages) == 0)
-        return error_set(err, STATUS_INVALID, "messages: expected a list with at least one message");
+        return error_set(err, STATUS_INVALID,
+                         "messages: expected a list with at least one message");
     size_t i;
     json_t *message;
-    json_array_foreach(messages, i, message) {
+    json_array_foreach(messages, i, message)
+    {
         const char *role = json_string_value(json_object_get(message, "role"));
         const json_t *content = field_get(message, "content");
         if (!json_is_object(message) || !role)
-            return error_set(err, STATUS_INVALID, "messages[%zu]: expected an object with a role", i);
+            return error_set(err, STATUS_INVALID, "messages[%zu]: expected an object with a role",
+                             i);
         bool known = false;
         for (size_t r = 0; r < ARRAY_SIZE(roles); r++)
             known = known || strcmp(role, roles[r]) == 0;
         if (!known)
             return error_set(err, STATUS_INVALID,
                              "messages[%zu].role: expected system, developer, user, assistant or "
-                             "tool; found '%s'", i, role);
+                             "tool; found '%s'",
+                             i, role);
         if (content && !json_is_string(content) && !json_is_array(content))
             return error_set(err, STATUS_INVALID,
                              "messages[%zu].content: expected a string or a list of parts", i);

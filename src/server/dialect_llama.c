@@ -38,8 +38,8 @@ void llama_tokenize(struct exchange *x)
         return;
     }
     struct token_list ids = { 0 };
-    unsigned flags = (add_special ? TOKENIZER_ADD_SPECIAL : 0) |
-                     (parse_special ? TOKENIZER_PARSE_SPECIAL : 0);
+    unsigned flags =
+        (add_special ? TOKENIZER_ADD_SPECIAL : 0) | (parse_special ? TOKENIZER_PARSE_SPECIAL : 0);
     if (tokenizer_encode(t, json_str(content), flags, &ids, &err) != STATUS_OK) {
         exchange_error_from(x, &err);
     } else {
@@ -67,17 +67,20 @@ void llama_detokenize(struct exchange *x)
     bool good = json_is_array(tokens);
     size_t i;
     json_t *id;
-    json_array_foreach(tokens, i, id) {
+    json_array_foreach(tokens, i, id)
+    {
         good = good && json_is_integer(id) && json_integer_value(id) >= 0 &&
                json_integer_value(id) < info->n_vocab;
         token_list_add(&ids, good ? (int32_t)json_integer_value(id) : 0);
     }
     if (!good) {
-        exchange_error(x, 400, "tokens", NULL, "tokens: expected a list of ids below %d", info->n_vocab);
+        exchange_error(x, 400, "tokens", NULL, "tokens: expected a list of ids below %d",
+                       info->n_vocab);
     } else if (tokenizer_decode(info->tokenizer, ids.ids, ids.n, &text, &err) != STATUS_OK) {
         exchange_error_from(x, &err);
     } else {
-        json_t *value = json_pack("{s:o}", "content", json_stringn(text.ptr ? text.ptr : "", text.len));
+        json_t *value =
+            json_pack("{s:o}", "content", json_stringn(text.ptr ? text.ptr : "", text.len));
         exchange_reply_json(x, 200, value);
         json_decref(value);
     }

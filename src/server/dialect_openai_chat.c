@@ -10,22 +10,23 @@
 
 static json_t *chunk(const struct exchange *x, const struct generation *g, json_t *choices)
 {
-    json_t *value = json_pack("{s:s,s:s,s:I,s:s,s:s,s:o}", "id", g->id, "object",
-                              "chat.completion.chunk", "created", (json_int_t)g->created, "model",
-                              x->server->model_id, "system_fingerprint", "ingot-" INGOT_VERSION,
-                              "choices", choices);
+    json_t *value =
+        json_pack("{s:s,s:s,s:I,s:s,s:s,s:o}", "id", g->id, "object", "chat.completion.chunk",
+                  "created", (json_int_t)g->created, "model", x->server->model_id,
+                  "system_fingerprint", "ingot-" INGOT_VERSION, "choices", choices);
     if (g->fields.include_usage)
         json_object_set_new(value, "usage", json_null());
     return value;
 }
 
 /* One chunk of one choice. `delta`, `logprobs` are taken over. */
-static void send_delta(struct exchange *x, const struct generation *g, int32_t choice, json_t *delta,
-                       json_t *logprobs, const char *finish)
+static void send_delta(struct exchange *x, const struct generation *g, int32_t choice,
+                       json_t *delta, json_t *logprobs, const char *finish)
 {
-    json_t *value = chunk(x, g, json_pack("[{s:i,s:o,s:o,s:s?}]", "index", choice, "delta", delta,
-                                          "logprobs", logprobs ? logprobs : json_null(),
-                                          "finish_reason", finish));
+    json_t *value =
+        chunk(x, g,
+              json_pack("[{s:i,s:o,s:o,s:s?}]", "index", choice, "delta", delta, "logprobs",
+                        logprobs ? logprobs : json_null(), "finish_reason", finish));
     exchange_frame(x, NULL, value);
     json_decref(value);
 }
@@ -87,19 +88,19 @@ static void on_end(struct exchange *x, struct generation *g)
     json_t *choices = json_array();
     for (int32_t i = 0; i < g->n_choices; i++) {
         struct generation_choice *c = &g->choice[i];
-        json_t *logprobs = c->logprobs ? json_pack("{s:O,s:n}", "content", c->logprobs, "refusal")
-                                       : json_null();
-        json_array_append_new(
-            choices, json_pack("{s:i,s:{s:s,s:o,s:n},s:o,s:s}", "index", i, "message", "role",
-                               "assistant", "content", openai_text(strbuf_str(&c->text)), "refusal",
-                               "logprobs", logprobs, "finish_reason",
-                               generation_finish_name(c->finish)));
+        json_t *logprobs =
+            c->logprobs ? json_pack("{s:O,s:n}", "content", c->logprobs, "refusal") : json_null();
+        json_array_append_new(choices, json_pack("{s:i,s:{s:s,s:o,s:n},s:o,s:s}", "index", i,
+                                                 "message", "role", "assistant", "content",
+                                                 openai_text(strbuf_str(&c->text)), "refusal",
+                                                 "logprobs", logprobs, "finish_reason",
+                                                 generation_finish_name(c->finish)));
     }
-    json_t *value = json_pack("{s:s,s:s,s:I,s:s,s:s,s:o,s:o,s:o}", "id", g->id, "object",
-                              "chat.completion", "created", (json_int_t)g->created, "model",
-                              x->server->model_id, "system_fingerprint", "ingot-" INGOT_VERSION,
-                              "choices", choices, "usage", generation_usage_json(g), "timings",
-                              generation_timings_json(g));
+    json_t *value =
+        json_pack("{s:s,s:s,s:I,s:s,s:s,s:o,s:o,s:o}", "id", g->id, "object", "chat.completion",
+                  "created", (json_int_t)g->created, "model", x->server->model_id,
+                  "system_fingerprint", "ingot-" INGOT_VERSION, "choices", choices, "usage",
+                  generation_usage_json(g), "timings", generation_timings_json(g));
     exchange_reply_json(x, 200, value);
     json_decref(value);
 }
@@ -122,17 +123,20 @@ static bool check_unsupported(struct exchange *x)
     if (tools && !json_is_array(tools))
         return refuse(x, "tools", "expected a list");
     if (json_array_size(tools) > 0 && !none)
-        return refuse(x, "tools", "tool calls are not supported by this version; tool_choice \"none\" is");
+        return refuse(x, "tools",
+                      "tool calls are not supported by this version; tool_choice \"none\" is");
     if (json_array_size(functions) > 0)
         return refuse(x, "functions", "tool calls are not supported by this version");
     const json_t *format = field_get(body, "response_format");
     const char *type = json_string_value(json_object_get(format, "type"));
     if (format && (!type || strcmp(type, "text") != 0))
-        return refuse(x, "response_format", "only {\"type\": \"text\"} is supported by this version");
+        return refuse(x, "response_format",
+                      "only {\"type\": \"text\"} is supported by this version");
     const json_t *modalities = field_get(body, "modalities");
     size_t i;
     json_t *mode;
-    json_array_foreach(modalities, i, mode) {
+    json_array_foreach(modalities, i, mode)
+    {
         if (!json_is_string(mode) || strcmp(json_string_value(mode), "text") != 0)
             return refuse(x, "modalities", "only [\"text\"] is supported");
     }
@@ -160,7 +164,8 @@ static void take_script(const struct exchange *x, struct generation *g)
 {
     size_t turn = 0, i;
     json_t *message;
-    json_array_foreach(json_object_get(x->json, "messages"), i, message) {
+    json_array_foreach(json_object_get(x->json, "messages"), i, message)
+    {
         const char *role = json_string_value(json_object_get(message, "role"));
         turn += role && strcmp(role, "assistant") == 0;
     }

@@ -38,16 +38,17 @@ static void add_columns(const struct exchange *x, json_t *columns, const struct 
     json_array_append_new(json_object_get(columns, "token_logprobs"),
                           isfinite(e->drawn.logprob) ? json_real(e->drawn.logprob) : json_null());
     json_array_append_new(json_object_get(columns, "top_logprobs"), top);
-    json_array_append_new(json_object_get(columns, "text_offset"), json_integer((json_int_t)offset));
+    json_array_append_new(json_object_get(columns, "text_offset"),
+                          json_integer((json_int_t)offset));
 }
 
 static void send_text(struct exchange *x, const struct generation *g, int32_t i, struct str text,
                       json_t *logprobs, const char *finish)
 {
-    json_t *value = envelope(x, g, json_pack("[{s:i,s:o,s:o,s:s?}]", "index", i, "text",
-                                             openai_text(text), "logprobs",
-                                             logprobs ? logprobs : json_null(), "finish_reason",
-                                             finish));
+    json_t *value =
+        envelope(x, g,
+                 json_pack("[{s:i,s:o,s:o,s:s?}]", "index", i, "text", openai_text(text),
+                           "logprobs", logprobs ? logprobs : json_null(), "finish_reason", finish));
     if (g->fields.include_usage)
         json_object_set_new(value, "usage", json_null());
     exchange_frame(x, NULL, value);
@@ -141,10 +142,10 @@ static void on_end(struct exchange *x, struct generation *g)
     for (int32_t i = 0; i < g->n_choices; i++) {
         struct generation_choice *c = &g->choice[i];
         json_t *logprobs = c->logprobs ? json_incref(c->logprobs) : json_null();
-        json_array_append_new(choices, json_pack("{s:i,s:o,s:o,s:s}", "index", i, "text",
-                                                 openai_text(strbuf_str(&c->text)), "logprobs",
-                                                 logprobs, "finish_reason",
-                                                 generation_finish_name(c->finish)));
+        json_array_append_new(choices,
+                              json_pack("{s:i,s:o,s:o,s:s}", "index", i, "text",
+                                        openai_text(strbuf_str(&c->text)), "logprobs", logprobs,
+                                        "finish_reason", generation_finish_name(c->finish)));
     }
     json_t *value = envelope(x, g, choices);
     json_object_set_new(value, "usage", generation_usage_json(g));
@@ -157,8 +158,10 @@ static const struct generation_dialect dialect = { on_prompt, on_token, on_choic
 
 static bool bad_prompt(struct exchange *x)
 {
-    exchange_error(x, 400, "prompt", NULL, "prompt: expected a string, a list of strings, a list of "
-                   "token ids, or a list of such lists (at most %d)", MAX_PROMPTS);
+    exchange_error(x, 400, "prompt", NULL,
+                   "prompt: expected a string, a list of strings, a list of "
+                   "token ids, or a list of such lists (at most %d)",
+                   MAX_PROMPTS);
     return false;
 }
 
@@ -178,13 +181,15 @@ static bool take_ids(struct exchange *x, const json_t *ids, struct token_list *o
     int32_t n_vocab = engine_model_info(x->server->model)->n_vocab;
     size_t i;
     json_t *id;
-    json_array_foreach(ids, i, id) {
+    json_array_foreach(ids, i, id)
+    {
         json_int_t value = json_integer_value(id);
         if (!json_is_integer(id))
             return bad_prompt(x);
         if (value < 0 || value >= n_vocab) {
-            exchange_error(x, 400, "prompt", NULL, "prompt: token %lld is outside the vocabulary of %d",
-                           (long long)value, n_vocab);
+            exchange_error(x, 400, "prompt", NULL,
+                           "prompt: token %lld is outside the vocabulary of %d", (long long)value,
+                           n_vocab);
             return false;
         }
         token_list_add(out, (int32_t)value);
@@ -212,9 +217,9 @@ static bool read_prompts(struct exchange *x, struct generation *g)
         return take_ids(x, prompt, &g->prompts[0]);
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_array_get(prompt, i);
-        if (json_is_string(one) ? !encode_text(x, json_str(one), &g->prompts[i])
-                                : !json_is_array(one) ? !bad_prompt(x)
-                                                      : !take_ids(x, one, &g->prompts[i]))
+        if (json_is_string(one)   ? !encode_text(x, json_str(one), &g->prompts[i])
+            : !json_is_array(one) ? !bad_prompt(x)
+                                  : !take_ids(x, one, &g->prompts[i]))
             return false;
     }
     return true;
@@ -236,13 +241,12 @@ static bool read_own_fields(struct exchange *x, struct generation *g)
     g->n_logprobs = (int32_t)logprobs;
     g->echo_logprobs = g->echo && logprobs >= 0;
     const json_t *suffix = field_get(x->json, "suffix");
-    const char *refused = suffix && json_str(suffix).len          ? "suffix"
-                          : best_of != g->fields.n                ? "best_of"
-                                                                  : NULL;
+    const char *refused = suffix && json_str(suffix).len ? "suffix"
+                          : best_of != g->fields.n       ? "best_of"
+                                                         : NULL;
     if (!refused)
         return true;
-    exchange_error(x, 400, refused, NULL,
-                   "%s: %s", refused,
+    exchange_error(x, 400, refused, NULL, "%s: %s", refused,
                    refused[0] == 's' ? "filling in the middle is not supported by this version"
                                      : "must equal n: choices are not ranked by this version");
     return false;

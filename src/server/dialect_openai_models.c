@@ -31,8 +31,8 @@ void openai_models_list(struct exchange *x)
     json_array_append_new(data, entry(s, s->model_id));
     for (size_t i = 0; i < s->options.n_aliases; i++)
         json_array_append_new(data, entry(s, s->options.aliases[i]));
-    json_t *value = json_pack("{s:s,s:o,s:b,s:s,s:s}", "object", "list", "data", data, "has_more", 0,
-                              "first_id", s->model_id, "last_id",
+    json_t *value = json_pack("{s:s,s:o,s:b,s:s,s:s}", "object", "list", "data", data, "has_more",
+                              0, "first_id", s->model_id, "last_id",
                               s->options.n_aliases ? s->options.aliases[s->options.n_aliases - 1]
                                                    : s->model_id);
     exchange_reply_json(x, 200, value);

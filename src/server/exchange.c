@@ -128,12 +128,18 @@ void exchange_reason(struct exchange *x, const char *text)
 static const char *error_type(int status)
 {
     switch (status) {
-    case 401: return "authentication_error";
-    case 403: return "permission_error";
-    case 404: return "not_found_error";
-    case 429: return "rate_limit_error";
-    case 503: return "overloaded_error";
-    default: return status >= 500 ? "server_error" : "invalid_request_error";
+    case 401:
+        return "authentication_error";
+    case 403:
+        return "permission_error";
+    case 404:
+        return "not_found_error";
+    case 429:
+        return "rate_limit_error";
+    case 503:
+        return "overloaded_error";
+    default:
+        return status >= 500 ? "server_error" : "invalid_request_error";
     }
 }
 
@@ -173,12 +179,23 @@ void exchange_error_from(struct exchange *x, const struct error *err)
     switch (err->status) {
     case STATUS_INVALID:
     case STATUS_UNSUPPORTED:
-    case STATUS_LIMIT: status = 400; break;
-    case STATUS_NOT_FOUND: status = 404; break;
-    case STATUS_CONFLICT: status = 409; break;
-    case STATUS_EXHAUSTED: status = 429; break;
-    case STATUS_CANCELLED: status = 503; break;
-    default: break;
+    case STATUS_LIMIT:
+        status = 400;
+        break;
+    case STATUS_NOT_FOUND:
+        status = 404;
+        break;
+    case STATUS_CONFLICT:
+        status = 409;
+        break;
+    case STATUS_EXHAUSTED:
+        status = 429;
+        break;
+    case STATUS_CANCELLED:
+        status = 503;
+        break;
+    default:
+        break;
     }
     exchange_error(x, status, NULL, NULL, "%s",
                    err->message[0] ? err->message : status_sentence(err->status));
@@ -207,7 +224,8 @@ static struct str value_of(const struct exchange *x, enum MHD_ValueKind kind, co
 {
     const char *value = NULL;
     size_t n = 0;
-    if (MHD_lookup_connection_value_n(x->connection, kind, name, strlen(name), &value, &n) != MHD_YES)
+    if (MHD_lookup_connection_value_n(x->connection, kind, name, strlen(name), &value, &n) !=
+        MHD_YES)
         return (struct str){ 0 };
     return (struct str){ value ? value : "", n };
 }

@@ -48,11 +48,11 @@ struct exchange_source {
 
 /* What the log row says. */
 struct exchange_row {
-    const char *endpoint;      /* NULL: no row */
+    const char *endpoint;                                /* NULL: no row */
     int64_t prompt_tokens, cached_tokens, output_tokens; /* -1: no number */
-    double first_token_s;      /* < 0: none */
-    double tokens_per_second;  /* < 0: none */
-    const char *finish;        /* static text; NULL: the status */
+    double first_token_s;                                /* < 0: none */
+    double tokens_per_second;                            /* < 0: none */
+    const char *finish;                                  /* static text; NULL: the status */
     char reason[256];
 };
 
@@ -64,14 +64,14 @@ struct exchange {
     const struct route *route;
     enum error_shape shape;
     char method[8], *path, request_id[LIMIT_REQUEST_ID_BYTES + 1];
-    const char *client;              /* key label for fairness and the log; static per server */
-    double started, deadline;        /* monotonic seconds; 0: none */
+    const char *client;       /* key label for fairness and the log; static per server */
+    double started, deadline; /* monotonic seconds; 0: none */
 
     struct strbuf body;
     size_t body_seen;
-    int body_status;                 /* 0, or the error to answer when the body has ended */
-    const char *content_encoding;    /* NULL: identity */
-    json_t *json;                    /* parsed body, once a worker has it */
+    int body_status;              /* 0, or the error to answer when the body has ended */
+    const char *content_encoding; /* NULL: identity */
+    json_t *json;                 /* parsed body, once a worker has it */
 
     _Atomic enum exchange_phase phase;
     int status;
@@ -80,15 +80,15 @@ struct exchange {
     bool close_after, watched;
 
     bool streaming, stream_ended;
-    struct strbuf out;               /* frames not yet taken */
+    struct strbuf out; /* frames not yet taken */
     size_t out_taken;
     struct exchange_source source;
     void *state;
     struct exchange_row row;
 
-    pthread_mutex_t lock;            /* the rest is shared */
+    pthread_mutex_t lock; /* the rest is shared */
     bool suspended, woken, gone;
-    double last_byte;                /* when the stream last gave bytes */
+    double last_byte;                 /* when the stream last gave bytes */
     struct exchange *next, *previous; /* the server's list of live exchanges, under its lock */
 };
 
@@ -96,8 +96,8 @@ struct exchange *exchange_new(struct server *, struct MHD_Connection *);
 void exchange_hold(struct exchange *);
 void exchange_drop(struct exchange *);
 
-void exchange_wake(struct exchange *);  /* any thread: there may be something to do */
-void exchange_gone(struct exchange *);  /* any thread: the client went away */
+void exchange_wake(struct exchange *); /* any thread: there may be something to do */
+void exchange_gone(struct exchange *); /* any thread: the client went away */
 bool exchange_is_gone(struct exchange *);
 
 /* Takes text over; phase becomes REPLY. */

@@ -80,7 +80,8 @@ static void choice_done(struct exchange *x, struct generation *g, int32_t i, con
     } else if (e->finish == FINISH_CANCELLED) {
         const char *why = atomic_load(&g->why);
         struct error err;
-        (void)error_set(&err, STATUS_CANCELLED, "the request was cancelled: %s", why ? why : "stopped");
+        (void)error_set(&err, STATUS_CANCELLED, "the request was cancelled: %s",
+                        why ? why : "stopped");
         fail(x, g, &err);
         x->row.finish = why && strcmp(why, "timeout") == 0 ? "timeout" : "cancelled";
     } else {
@@ -151,7 +152,8 @@ static enum status check_ceiling(struct exchange *x, struct generation *g, int32
     if (!o->max_output_tokens)
         return STATUS_OK;
     if (g->fields.max_tokens > o->max_output_tokens)
-        return error_set(err, STATUS_INVALID, "max_tokens is %d, more than this server's ceiling of %d",
+        return error_set(err, STATUS_INVALID,
+                         "max_tokens is %d, more than this server's ceiling of %d",
                          g->fields.max_tokens, o->max_output_tokens);
     if (*max_tokens == 0 || *max_tokens > o->max_output_tokens)
         *max_tokens = o->max_output_tokens;
@@ -172,11 +174,22 @@ static enum status submit(struct exchange *x, struct generation *g, int32_t max_
         if (sampling.has_seed)
             sampling.seed = seed + (uint64_t)(i % g->fields.n);
         struct request_options o = {
-            .model = s->model, .tokens = prompt->ids, .n_tokens = (int32_t)prompt->n,
-            .sampling = sampling, .max_tokens = max_tokens, .min_tokens = g->fields.min_tokens,
-            .ignore_eos = g->fields.ignore_eos, .stop = g->fields.stop, .n_stop = g->fields.n_stop,
-            .n_logprobs = g->n_logprobs, .echo_logprobs = g->echo_logprobs,
-            .client = x->client, .priority = g->fields.priority, .script = g->script.ptr ? &g->script : NULL, .notify = wake, .notify_user = x,
+            .model = s->model,
+            .tokens = prompt->ids,
+            .n_tokens = (int32_t)prompt->n,
+            .sampling = sampling,
+            .max_tokens = max_tokens,
+            .min_tokens = g->fields.min_tokens,
+            .ignore_eos = g->fields.ignore_eos,
+            .stop = g->fields.stop,
+            .n_stop = g->fields.n_stop,
+            .n_logprobs = g->n_logprobs,
+            .echo_logprobs = g->echo_logprobs,
+            .client = x->client,
+            .priority = g->fields.priority,
+            .script = g->script.ptr ? &g->script : NULL,
+            .notify = wake,
+            .notify_user = x,
         };
         TRY(engine_submit(s->engine, &o, &c->request, err));
     }
@@ -207,8 +220,10 @@ bool generation_start(struct exchange *x, struct generation *g)
     if (!prompts_fit(x, g))
         return false;
     if (atomic_load(&x->server->n_generations) >= x->server->options.concurrency) {
-        exchange_error(x, 429, NULL, NULL, "%d requests are running or waiting, as many as this "
-                       "server takes", x->server->options.concurrency);
+        exchange_error(x, 429, NULL, NULL,
+                       "%d requests are running or waiting, as many as this "
+                       "server takes",
+                       x->server->options.concurrency);
         return false;
     }
     if (check_ceiling(x, g, &max_tokens, &err) != STATUS_OK) {
@@ -277,10 +292,14 @@ json_t *generation_timings_json(const struct generation *g)
 const char *generation_finish_name(enum finish_reason reason)
 {
     switch (reason) {
-    case FINISH_STOP: return "stop";
-    case FINISH_LENGTH: return "length";
-    case FINISH_CANCELLED: return "cancelled";
-    case FINISH_ERROR: break;
+    case FINISH_STOP:
+        return "stop";
+    case FINISH_LENGTH:
+        return "length";
+    case FINISH_CANCELLED:
+        return "cancelled";
+    case FINISH_ERROR:
+        break;
     }
     return "error";
 }

@@ -16,10 +16,10 @@ struct generation;
 
 struct generation_choice {
     struct request *request;
-    int32_t prompt;           /* index of its prompt */
-    struct strbuf text;       /* answer so far (not streaming), or what echo begins with */
-    json_t *logprobs;         /* dialect's own */
-    size_t logprob_offset;    /* characters before the next token */
+    int32_t prompt;        /* index of its prompt */
+    struct strbuf text;    /* answer so far (not streaming), or what echo begins with */
+    json_t *logprobs;      /* dialect's own */
+    size_t logprob_offset; /* characters before the next token */
     bool started, done;
     enum finish_reason finish;
     struct request_usage usage;
@@ -38,19 +38,19 @@ struct generation_dialect {
 
 struct generation {
     const struct generation_dialect *dialect;
-    struct arena arena;       /* the dialect's small things */
+    struct arena arena; /* the dialect's small things */
     char id[64];
     int64_t created;
     struct request_fields fields;
     bool echo, echo_logprobs;
-    struct str script;        /* raw text to replay as this turn; ptr NULL: none */
-    int32_t n_logprobs;       /* -1: none */
+    struct str script;  /* raw text to replay as this turn; ptr NULL: none */
+    int32_t n_logprobs; /* -1: none */
     struct token_list *prompts;
     int32_t n_prompts;
     struct generation_choice *choice;
     int32_t n_choices, n_done;
     double first_token;
-    const char *_Atomic why;  /* "timeout" or NULL */
+    const char *_Atomic why; /* "timeout" or NULL */
 };
 
 /* Hangs a new generation on the exchange. */

@@ -14,7 +14,7 @@
 bool http_check_framing(struct exchange *, const char *version);
 /* DNS rebinding: on a loopback bind the Host must be a loopback name or address. */
 bool http_check_host(struct exchange *);
-bool http_check_key(struct exchange *);      /* 401; sets exchange->client */
+bool http_check_key(struct exchange *); /* 401; sets exchange->client */
 /* The origin to allow; NULL: none. */
 const char *http_allowed_origin(const struct exchange *);
 

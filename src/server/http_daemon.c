@@ -77,8 +77,10 @@ static bool accept_headers(struct exchange *x, const char *version)
     if (!(x->route && x->route->flags & ROUTE_OPEN) && !http_check_key(x))
         return false;
     if (!x->route) {
-        exchange_error(x, 404, NULL, NULL, "there is no route %s %s; see GET /v1/models, POST "
-                       "/v1/chat/completions, POST /v1/completions", x->method, x->path);
+        exchange_error(x, 404, NULL, NULL,
+                       "there is no route %s %s; see GET /v1/models, POST "
+                       "/v1/chat/completions, POST /v1/completions",
+                       x->method, x->path);
         return false;
     }
     x->row.endpoint = x->route->endpoint;
@@ -292,8 +294,8 @@ static enum status listen_tcp(struct server *s, int *fd, struct error *err)
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *found = NULL;
     int failed = getaddrinfo(s->options.host, service, &hints, &found);
     if (failed)
-        return error_set(err, STATUS_IO, "cannot listen on %s port %s: %s", s->options.host, service,
-                         gai_strerror(failed));
+        return error_set(err, STATUS_IO, "cannot listen on %s port %s: %s", s->options.host,
+                         service, gai_strerror(failed));
     int on = 1;
     *fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool bound = *fd >= 0 && setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
@@ -323,19 +325,19 @@ enum status http_daemon_start(struct server *s, struct error *err)
         TRY(listen_unix(s, s->options.host + 5, &fd, err));
     else
         TRY(listen_tcp(s, &fd, err));
-    s->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_request, s,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LIMIT_CONNECTION_MEMORY,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->options.max_connections + 64,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)s->options.idle_timeout,
+    s->daemon =
+        MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
+                         on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED,
+                         on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LIMIT_CONNECTION_MEMORY,
+                         MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->options.max_connections + 64,
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)s->options.idle_timeout,
 #if MHD_VERSION >= 0x00097701
-        MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
+                         MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
 #else
-        MHD_OPTION_STRICT_FOR_CLIENT, 1,
+                         MHD_OPTION_STRICT_FOR_CLIENT, 1,
 #endif
-        MHD_OPTION_END);
+                         MHD_OPTION_END);
     if (!s->daemon) {
         close(fd);
         return error_set(err, STATUS_IO, "cannot start the HTTP server on %s port %d",

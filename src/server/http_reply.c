@@ -79,7 +79,8 @@ static void add_cors(struct exchange *x, struct MHD_Response *r)
         return;
     MHD_add_response_header(r, "Access-Control-Allow-Origin", origin);
     MHD_add_response_header(r, "Vary", "Origin");
-    MHD_add_response_header(r, "Access-Control-Expose-Headers", "x-request-id, request-id, retry-after");
+    MHD_add_response_header(r, "Access-Control-Expose-Headers",
+                            "x-request-id, request-id, retry-after");
     if (strcmp(x->method, "OPTIONS") != 0)
         return;
     MHD_add_response_header(r, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS, HEAD");

@@ -123,10 +123,10 @@ enum status http_watch_new(struct server *server, struct http_watch **out, struc
     w->epoll = epoll_create1(EPOLL_CLOEXEC);
     w->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     struct epoll_event event = { .events = EPOLLIN };
-    int failed = w->epoll < 0 || w->wake < 0 ||
-                         epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->wake, &event) != 0
-                     ? errno
-                     : pthread_create(&w->thread, NULL, watch_main, w);
+    int failed =
+        w->epoll < 0 || w->wake < 0 || epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->wake, &event) != 0
+            ? errno
+            : pthread_create(&w->thread, NULL, watch_main, w);
     if (failed) {
         if (w->epoll >= 0)
             close(w->epoll);
@@ -134,7 +134,8 @@ enum status http_watch_new(struct server *server, struct http_watch **out, struc
             close(w->wake);
         pthread_mutex_destroy(&w->lock);
         mem_free(w);
-        return error_set(err, STATUS_IO, "http: cannot start the watch thread: %s", strerror(failed));
+        return error_set(err, STATUS_IO, "http: cannot start the watch thread: %s",
+                         strerror(failed));
     }
     *out = w;
     return STATUS_OK;

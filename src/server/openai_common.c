@@ -33,8 +33,9 @@ bool openai_check_model(struct exchange *x)
     for (size_t i = 0; i < o->n_aliases; i++)
         if (strcmp(json_string_value(model), o->aliases[i]) == 0)
             return true;
-    exchange_error(x, 404, "model", "model_not_found", "the model '%s' does not exist; this server has '%s'",
-                   json_string_value(model), x->server->model_id);
+    exchange_error(x, 404, "model", "model_not_found",
+                   "the model '%s' does not exist; this server has '%s'", json_string_value(model),
+                   x->server->model_id);
     return false;
 }
 

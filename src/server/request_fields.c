@@ -92,11 +92,11 @@ static const char *spelling(const json_t *body, const char *name)
 
 static enum status read_sampling(const json_t *body, struct request_fields *f, struct error *err)
 {
-#define READ_FIELD(name, type, value, low, high)                                               \
-    if (field_get(body, spelling(body, #name))) {                                              \
-        snprintf(f->param, sizeof f->param, "%s", spelling(body, #name));                      \
-        TRY(read_##type(body, spelling(body, #name), low, high, &f->sampling.name, err));      \
-        f->sampling.given |= 1u << SAMPLING_##name;                                            \
+#define READ_FIELD(name, type, value, low, high) \
+    if (field_get(body, spelling(body, #name))) { \
+        snprintf(f->param, sizeof f->param, "%s", spelling(body, #name)); \
+        TRY(read_##type(body, spelling(body, #name), low, high, &f->sampling.name, err)); \
+        f->sampling.given |= 1u << SAMPLING_##name; \
     }
     SAMPLING_FIELDS(READ_FIELD)
 #undef READ_FIELD
@@ -118,7 +118,8 @@ static enum status read_seed(const json_t *body, struct str text, struct request
         f->sampling.seed = (uint64_t)json_integer_value(seed);
         return STATUS_OK;
     }
-    f->sampling.has_seed = json_is_real(seed) && json_get_u64(text, body, "seed", &f->sampling.seed);
+    f->sampling.has_seed =
+        json_is_real(seed) && json_get_u64(text, body, "seed", &f->sampling.seed);
     if (!f->sampling.has_seed)
         return error_set(err, STATUS_INVALID, "seed: expected a whole number of at most 64 bits");
     return STATUS_OK;
@@ -152,8 +153,7 @@ static enum status read_stop(const json_t *body, struct request_fields *f, struc
         return add_stop(f, stop, err);
     size_t i;
     json_t *item;
-    json_array_foreach(stop, i, item)
-        TRY(add_stop(f, item, err));
+    json_array_foreach(stop, i, item) TRY(add_stop(f, item, err));
     return STATUS_OK;
 }
 
@@ -165,8 +165,9 @@ static enum status add_bias(struct request_fields *f, int64_t token, const json_
         return error_set(err, STATUS_INVALID, "logit_bias: the bias of token %lld is no number",
                          (long long)token);
     if (token < 0 || token >= n_vocab)
-        return error_set(err, STATUS_INVALID, "logit_bias: token %lld is outside the vocabulary of %d",
-                         (long long)token, n_vocab);
+        return error_set(err, STATUS_INVALID,
+                         "logit_bias: token %lld is outside the vocabulary of %d", (long long)token,
+                         n_vocab);
     if (f->sampling.n_bias == LIMIT_LOGIT_BIAS)
         return error_set(err, STATUS_INVALID, "logit_bias: more than %d entries", LIMIT_LOGIT_BIAS);
     f->bias[f->sampling.n_bias++] = (struct logit_bias){ (int32_t)token, (float)value };
@@ -186,7 +187,8 @@ static enum status read_bias(const json_t *body, int32_t n_vocab, struct request
     json_t *value;
     size_t i;
     if (json_is_object(bias)) {
-        json_object_foreach((json_t *)bias, key, value) {
+        json_object_foreach((json_t *)bias, key, value)
+        {
             int64_t token;
             if (!number_parse_i64(str_of(key), &token))
                 return error_set(err, STATUS_INVALID, "logit_bias: '%s' is no token id", key);
@@ -196,7 +198,8 @@ static enum status read_bias(const json_t *body, int32_t n_vocab, struct request
     }
     if (!json_is_array(bias))
         return error_set(err, STATUS_INVALID, "logit_bias: expected an object of token ids");
-    json_array_foreach(bias, i, value) {
+    json_array_foreach(bias, i, value)
+    {
         if (json_array_size(value) != 2 || !json_is_integer(json_array_get(value, 0)))
             return error_set(err, STATUS_INVALID, "logit_bias: expected pairs [token, bias]");
         TRY(add_bias(f, json_integer_value(json_array_get(value, 0)), json_array_get(value, 1),
@@ -222,11 +225,15 @@ static enum status read_max_tokens(const json_t *body, struct request_fields *f,
 }
 
 /* Fields that would change the answer: a neutral value passes, anything else is refused. */
-static enum status refuse_unsupported(const json_t *body, struct request_fields *f, struct error *err)
+static enum status refuse_unsupported(const json_t *body, struct request_fields *f,
+                                      struct error *err)
 {
-    static const struct { const char *name; double neutral; } numbers[] = {
-        { "mirostat", 0 }, { "dynatemp_range", 0 }, { "xtc_probability", 0 },
-        { "dry_multiplier", 0 }, { "top_n_sigma", -1 }, { "t_max_predict_ms", 0 },
+    static const struct {
+        const char *name;
+        double neutral;
+    } numbers[] = {
+        { "mirostat", 0 },         { "dynatemp_range", 0 }, { "xtc_probability", 0 },
+        { "dry_multiplier", 0 },   { "top_n_sigma", -1 },   { "t_max_predict_ms", 0 },
         { "adaptive_target", -1 },
     };
     static const char *const present[] = {
@@ -255,12 +262,18 @@ static enum status refuse_unsupported(const json_t *body, struct request_fields 
 
 static enum status read_small(const json_t *body, struct request_fields *f, struct error *err)
 {
-    struct { const char *name; int64_t low, high, value; } numbers[] = {
+    struct {
+        const char *name;
+        int64_t low, high, value;
+    } numbers[] = {
         { "n", 1, LIMIT_N, 1 },
         { "min_tokens", 0, INT32_MAX, 0 },
         { "priority", 0, 9, 5 },
     };
-    struct { const char *name; bool *out; } switches[] = {
+    struct {
+        const char *name;
+        bool *out;
+    } switches[] = {
         { "ignore_eos", &f->ignore_eos },
         { "stream", &f->stream },
         { "timings_per_token", &f->timings_per_token },
@@ -269,7 +282,8 @@ static enum status read_small(const json_t *body, struct request_fields *f, stru
     };
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
         snprintf(f->param, sizeof f->param, "%s", numbers[i].name);
-        TRY(field_int(body, numbers[i].name, numbers[i].low, numbers[i].high, &numbers[i].value, err));
+        TRY(field_int(body, numbers[i].name, numbers[i].low, numbers[i].high, &numbers[i].value,
+                      err));
     }
     f->n = (int32_t)numbers[0].value;
     f->min_tokens = (int32_t)numbers[1].value;

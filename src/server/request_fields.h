@@ -13,16 +13,16 @@
 #include "server/server_limits.h"
 
 struct request_fields {
-    struct sampling sampling;   /* only what the request gives */
-    int32_t max_tokens;         /* 0: not given */
+    struct sampling sampling; /* only what the request gives */
+    int32_t max_tokens;       /* 0: not given */
     int32_t min_tokens;
-    int32_t n;                  /* choices, at least 1 */
+    int32_t n; /* choices, at least 1 */
     bool ignore_eos, stream, include_usage, timings_per_token, prefill_progress;
     struct str stop[LIMIT_STOP_STRINGS];
     int32_t n_stop;
     int priority;
     struct logit_bias bias[LIMIT_LOGIT_BIAS];
-    char param[64];             /* the field that an error is about */
+    char param[64]; /* the field that an error is about */
 };
 
 /* `text` is the source of body (for seeds beyond 2^63). `f` is zeroed by the caller, and large:

@@ -74,13 +74,13 @@ static void put_json(struct server *s, const struct exchange *x, double total)
     const struct exchange_row *r = &x->row;
     struct strbuf line;
     strbuf_init(&line, 1u << 16);
-    json_t *row = json_pack("{s:I,s:s,s:s,s:I,s:I,s:I,s:f,s:f,s:s?,s:i,s:f,s:s}", "time",
-                            (json_int_t)clock_unix(), "request_id", x->request_id, "endpoint",
-                            r->endpoint, "prompt_tokens", (json_int_t)r->prompt_tokens,
-                            "cached_tokens", (json_int_t)r->cached_tokens, "output_tokens",
-                            (json_int_t)r->output_tokens, "ttft_s", r->first_token_s,
-                            "tokens_per_second", r->tokens_per_second, "finish", r->finish,
-                            "status", x->status, "total_s", total, "reason", r->reason);
+    json_t *row =
+        json_pack("{s:I,s:s,s:s,s:I,s:I,s:I,s:f,s:f,s:s?,s:i,s:f,s:s}", "time",
+                  (json_int_t)clock_unix(), "request_id", x->request_id, "endpoint", r->endpoint,
+                  "prompt_tokens", (json_int_t)r->prompt_tokens, "cached_tokens",
+                  (json_int_t)r->cached_tokens, "output_tokens", (json_int_t)r->output_tokens,
+                  "ttft_s", r->first_token_s, "tokens_per_second", r->tokens_per_second, "finish",
+                  r->finish, "status", x->status, "total_s", total, "reason", r->reason);
     json_write(&line, row);
     json_decref(row);
     fprintf(s->options.log, "%s\n", line.ptr ? line.ptr : "{}");

@@ -48,11 +48,16 @@ bool router_allows(const struct route *r, struct str method)
 const char *router_allow_header(const struct route *r)
 {
     switch (r->flags & (ROUTE_GET | ROUTE_POST | ROUTE_DELETE)) {
-    case ROUTE_GET: return "GET, HEAD, OPTIONS";
-    case ROUTE_POST: return "POST, OPTIONS";
-    case ROUTE_GET | ROUTE_POST: return "GET, HEAD, POST, OPTIONS";
-    case ROUTE_GET | ROUTE_DELETE: return "GET, HEAD, DELETE, OPTIONS";
-    default: return "GET, HEAD, POST, DELETE, OPTIONS";
+    case ROUTE_GET:
+        return "GET, HEAD, OPTIONS";
+    case ROUTE_POST:
+        return "POST, OPTIONS";
+    case ROUTE_GET | ROUTE_POST:
+        return "GET, HEAD, POST, OPTIONS";
+    case ROUTE_GET | ROUTE_DELETE:
+        return "GET, HEAD, DELETE, OPTIONS";
+    default:
+        return "GET, HEAD, POST, DELETE, OPTIONS";
     }
 }
 

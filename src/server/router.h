@@ -6,18 +6,18 @@
 #include "server/exchange.h"
 
 enum route_flags {
-    ROUTE_GET = 1,       /* and HEAD */
+    ROUTE_GET = 1, /* and HEAD */
     ROUTE_POST = 2,
     ROUTE_DELETE = 4,
-    ROUTE_OPEN = 8,      /* no API key needed */
-    ROUTE_PREFIX = 16,   /* the path may go on */
-    ROUTE_INLINE = 32,   /* quick: runs on the HTTP thread */
+    ROUTE_OPEN = 8,    /* no API key needed */
+    ROUTE_PREFIX = 16, /* the path may go on */
+    ROUTE_INLINE = 32, /* quick: runs on the HTTP thread */
 };
 
 struct route {
     const char *path;
     unsigned flags;
-    const char *endpoint;      /* name in the log; NULL: no row */
+    const char *endpoint; /* name in the log; NULL: no row */
     void (*handle)(struct exchange *);
 };
 

@@ -18,27 +18,27 @@
 struct server;
 
 struct server_options {
-    const char *host;               /* address, or "unix:PATH" */
-    int port;                       /* 0: any free one, see server_port() */
-    const char *const *api_keys;    /* [n_api_keys]; none: open */
+    const char *host;            /* address, or "unix:PATH" */
+    int port;                    /* 0: any free one, see server_port() */
+    const char *const *api_keys; /* [n_api_keys]; none: open */
     size_t n_api_keys;
     const char *const *cors_origins; /* [n_cors_origins] exact origins, or "*" */
     size_t n_cors_origins;
     int concurrency, max_connections, n_workers;
     double body_timeout, request_timeout, write_timeout, idle_timeout, drain_timeout;
-    double keep_alive_interval;     /* seconds between frames on a silent stream; < 0: never */
-    const char *model_name;         /* id in the API; NULL: the model's own */
-    const char *const *aliases;     /* [n_aliases] */
+    double keep_alive_interval; /* seconds between frames on a silent stream; < 0: never */
+    const char *model_name;     /* id in the API; NULL: the model's own */
+    const char *const *aliases; /* [n_aliases] */
     size_t n_aliases;
     bool strict_model;
-    bool parse_special;             /* message text may form control tokens */
-    int32_t max_tokens;             /* for requests that name none; 0: until stop */
-    int32_t max_output_tokens;      /* ceiling; 0: none */
-    struct sampling sampling;       /* flags: over the model's defaults, under the request */
-    const struct str *script;       /* [n_script] raw assistant turns to replay */
+    bool parse_special;        /* message text may form control tokens */
+    int32_t max_tokens;        /* for requests that name none; 0: until stop */
+    int32_t max_output_tokens; /* ceiling; 0: none */
+    struct sampling sampling;  /* flags: over the model's defaults, under the request */
+    const struct str *script;  /* [n_script] raw assistant turns to replay */
     size_t n_script;
     bool quiet, verbose, log_json, colour;
-    FILE *log;                      /* rows and notices; NULL: none */
+    FILE *log; /* rows and notices; NULL: none */
 };
 
 MUST_CHECK enum status server_start(const struct server_options *, struct engine *,

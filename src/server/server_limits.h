@@ -2,8 +2,8 @@
 #ifndef SERVER_SERVER_LIMITS_H
 #define SERVER_SERVER_LIMITS_H
 
-#define LIMIT_BODY_BYTES (16u << 20)          /* also after decompression */
-#define LIMIT_BODY_DRAIN_BYTES (32u << 20)    /* a chunked body past the limit is read this far */
+#define LIMIT_BODY_BYTES (16u << 20)       /* also after decompression */
+#define LIMIT_BODY_DRAIN_BYTES (32u << 20) /* a chunked body past the limit is read this far */
 #define LIMIT_HEADER_LINE_BYTES 8192u
 #define LIMIT_HEADERS_BYTES (32u << 10)
 #define LIMIT_HEADER_COUNT 100u

@@ -24,10 +24,10 @@ struct server {
     int64_t started_unix;
     double started;
     atomic_int n_connections;
-    atomic_int n_generations;  /* admitted requests that generate */
+    atomic_int n_generations; /* admitted requests that generate */
     atomic_bool draining;
     atomic_ullong n_requests;
-    pthread_mutex_t lock;      /* list and log */
+    pthread_mutex_t lock; /* list and log */
     struct exchange *live;
     int n_live;
     int rows_printed;

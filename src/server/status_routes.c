@@ -37,8 +37,8 @@ void status_health(struct exchange *x)
             "busy", now.n_running > 0, "active_requests", now.n_running, "queued_requests",
             now.n_waiting, "request_capacity", s->options.concurrency, "context", info->context,
             "memory", "weights", (json_int_t)info->weight_bytes, "kv", (json_int_t)info->kv_bytes,
-            "file", (json_int_t)info->file_bytes, "pages", "used", (json_int_t)now.pages_used, "all",
-            (json_int_t)now.pages_all);
+            "file", (json_int_t)info->file_bytes, "pages", "used", (json_int_t)now.pages_used,
+            "all", (json_int_t)now.pages_all);
         json_object_update(value, more);
         json_decref(more);
     }
@@ -76,11 +76,11 @@ static json_t *sampling_json(const struct server *s)
     struct sampling merged = info->defaults;
     sampling_merge(&merged, &s->options.sampling);
     json_t *value = json_object(), *source = json_object();
-#define PUT(name, type, fallback, low, high)                                                      \
-    json_object_set_new(value, #name, json_real((double)merged.name));                            \
-    json_object_set_new(source, #name,                                                            \
-                        json_string(s->options.sampling.given & 1u << SAMPLING_##name             \
-                                        ? "flag"                                                  \
+#define PUT(name, type, fallback, low, high) \
+    json_object_set_new(value, #name, json_real((double)merged.name)); \
+    json_object_set_new(source, #name, \
+                        json_string(s->options.sampling.given & 1u << SAMPLING_##name \
+                                        ? "flag" \
                                         : info->default_source[SAMPLING_##name]));
     SAMPLING_FIELDS(PUT)
 #undef PUT

@@ -1,4 +1,5 @@
 """Starts `ingot serve` on a free port for a test, and speaks raw HTTP to it."""
+
 import json
 import os
 import signal
@@ -18,7 +19,11 @@ class Server:
         program = os.environ.get("INGOT", os.path.join(ROOT, "build", "release", "ingot"))
         self.process = subprocess.Popen(
             [program, "serve", model, "--port", "0", "--threads", "1", *flags],
-            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=env)
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+            env=env,
+        )
         self.port = None
         for line in self.process.stderr:
             self.log_lines.append(line.rstrip())
@@ -102,7 +107,7 @@ def parse(data):
             n = int(size.split(b";")[0] or b"0", 16)
             if n == 0:
                 break
-            joined, body = joined + body[:n], body[n + 2:]
+            joined, body = joined + body[:n], body[n + 2 :]
         body = joined
     return status, headers, body
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """What the server does with HTTP itself: framing, limits, time, keys, disconnects."""
+
 import gzip
 import json
 import os
@@ -21,8 +22,14 @@ MODEL = os.environ.get("INGOT_SMOLLM2") or TINY
 
 def post(body, extra=b"", path=b"/v1/chat/completions"):
     data = json.dumps(body).encode()
-    return (b"POST " + path + b" HTTP/1.1\r\nHost: localhost\r\n" + extra +
-            b"Content-Length: %d\r\n\r\n" % len(data) + data)
+    return (
+        b"POST "
+        + path
+        + b" HTTP/1.1\r\nHost: localhost\r\n"
+        + extra
+        + b"Content-Length: %d\r\n\r\n" % len(data)
+        + data
+    )
 
 
 def routes(s):
@@ -47,8 +54,13 @@ def routes(s):
     get = s.request("GET", "/v1/models")
     raw = s.raw(b"HEAD /v1/models HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     status, headers, body = parse(raw)
-    case("HEAD", status == 200 and body == b"" and
-         headers.get("content-length") == get[1]["content-length"], raw)
+    case(
+        "HEAD",
+        status == 200
+        and body == b""
+        and headers.get("content-length") == get[1]["content-length"],
+        raw,
+    )
     status, headers, _ = s.request("GET", "/")
     case("root", status == 200, status)
     status, body = s.json("GET", "/props")
@@ -60,7 +72,9 @@ def framing(s):
     body = b"0\r\n\r\n" + smuggled
     head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
     bad = {
-        "length and chunked": head + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n" + body,
+        "length and chunked": head
+        + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+        + body,
         "two lengths": head + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\n" + body,
         "two equal lengths": head + b"Content-Length: 5\r\nContent-Length: 5\r\n\r\n" + body,
         "xchunked": head + b"Transfer-Encoding: xchunked\r\n\r\n" + body,
@@ -76,24 +90,37 @@ def framing(s):
     for name, data in bad.items():
         answer = s.raw(data, timeout=10)
         # an answer at most, never the one to the request behind
-        case(f"framing: {name}", answer[9:12] in (b"400", b"413", b"") and
-             answer.count(b"HTTP/1.1 ") <= 1 and b'"object":"list"' not in answer, answer)
+        case(
+            f"framing: {name}",
+            answer[9:12] in (b"400", b"413", b"")
+            and answer.count(b"HTTP/1.1 ") <= 1
+            and b'"object":"list"' not in answer,
+            answer,
+        )
     two = post(CHAT) + post(dict(CHAT, max_tokens=3), extra=b"Connection: close\r\n")
     answer = s.raw(two, timeout=60)
     case("pipelining", answer.count(b"HTTP/1.1 200") == 2, answer)
     data = json.dumps(CHAT).encode()
-    chunked = b"".join(b"%x\r\n%s\r\n" % (1, data[i:i + 1]) for i in range(len(data))) + b"0\r\n\r\n"
+    chunked = (
+        b"".join(b"%x\r\n%s\r\n" % (1, data[i : i + 1]) for i in range(len(data))) + b"0\r\n\r\n"
+    )
     answer = s.raw(head + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked)
     case("chunked request", parse(answer)[0] == 200, answer)
     answer = s.raw(b"GET /health HTTP/1.0\r\n\r\n")
     case("HTTP/1.0", parse(answer)[0] == 200, answer)
     with s.connect() as c:
-        c.sendall(head + b"Connection: close\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(data))
+        c.sendall(
+            head
+            + b"Connection: close\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n"
+            % len(data)
+        )
         first = c.recv(100)
         c.sendall(data)
         rest = read_all(c)
     case("100-continue", b"100" in first and b"200" in rest, first + rest)
-    answer = s.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"A: " + b"x" * 9000 + b"\r\n\r\n", 5)
+    answer = s.raw(
+        b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + b"A: " + b"x" * 9000 + b"\r\n\r\n", 5
+    )
     case("long header line", parse(answer)[0] == 431, answer)
     many = b"".join(b"A%d: 1\r\n" % i for i in range(120))
     answer = s.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n" + many + b"\r\n", 5)
@@ -108,20 +135,30 @@ def bodies(s):
     bomb = gzip.compress(b" " * (17 << 20))
     status, _, body = s.request("POST", url, bomb, {"Content-Encoding": "gzip"})
     case("gzip bomb", status == 413, body)
-    status, _, body = s.request("POST", url, gzip.compress(data)[:-4], {"Content-Encoding": "gzip"})
+    status, _, body = s.request(
+        "POST", url, gzip.compress(data)[:-4], {"Content-Encoding": "gzip"}
+    )
     case("cut gzip", status == 400, body)
     status, _, body = s.request("POST", url, data, {"Content-Encoding": "br"})
     case("unknown coding", status == 415, body)
     start = time.monotonic()
-    answer = s.raw(b"POST " + url.encode() + b" HTTP/1.1\r\nHost: localhost\r\n"
-                   b"Content-Length: 17000000\r\n\r\n", 10)
+    answer = s.raw(
+        b"POST " + url.encode() + b" HTTP/1.1\r\nHost: localhost\r\n"
+        b"Content-Length: 17000000\r\n\r\n",
+        10,
+    )
     case("too large by length", parse(answer)[0] == 413 and time.monotonic() - start < 5, answer)
     big = b"%x\r\n%s\r\n" % (1 << 20, b"x" * (1 << 20))
-    answer = s.raw(b"POST " + url.encode() + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
-                   b"Transfer-Encoding: chunked\r\n\r\n" + big * 18 + b"0\r\n\r\n", 20)
+    answer = s.raw(
+        b"POST " + url.encode() + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        b"Transfer-Encoding: chunked\r\n\r\n" + big * 18 + b"0\r\n\r\n",
+        20,
+    )
     case("too large in chunks", parse(answer)[0] == 413, answer)
     wrong = {
-        "invalid JSON": (b"{", 400), "no object": (b"[]", 400), "empty": (b"", 400),
+        "invalid JSON": (b"{", 400),
+        "no object": (b"[]", 400),
+        "empty": (b"", 400),
         "deep": (b'{"messages":' + b"[" * 300 + b"]" * 300 + b"}", 400),
         "bad UTF-8": (data.replace(b"Hi", b"H\xff"), 200),
         "lone surrogate": (data.replace(b"Hi", b"\\ud83d"), 200),
@@ -133,13 +170,22 @@ def bodies(s):
         "top_p 2": (data.replace(b"{", b'{"top_p":2,', 1), 400),
         "n 1000": (data.replace(b"{", b'{"n":1000,', 1), 400),
         "max_tokens text": (data.replace(b'"max_tokens": 4', b'"max_tokens":"4"'), 400),
-        "max_tokens -1, stop at once": (data.replace(b'"max_tokens": 4', b'"max_tokens":-1,"stop":["e","a","o","i"," "]'), 200),
-        "null fields": (data.replace(b"{", b'{"top_p":null,"stop":null,"n":null,"seed":null,', 1), 200),
+        "max_tokens -1, stop at once": (
+            data.replace(b'"max_tokens": 4', b'"max_tokens":-1,"stop":["e","a","o","i"," "]'),
+            200,
+        ),
+        "null fields": (
+            data.replace(b"{", b'{"top_p":null,"stop":null,"n":null,"seed":null,', 1),
+            200,
+        ),
         "unknown field": (data.replace(b"{", b'{"no_such_thing":[1],', 1), 200),
         "bad role": (data.replace(b'"user"', b'"king"'), 400),
         "no messages": (b"{}", 400),
         "empty messages": (b'{"messages":[]}', 400),
-        "tools": (data.replace(b"{", b'{"tools":[{"type":"function","function":{"name":"f"}}],', 1), 400),
+        "tools": (
+            data.replace(b"{", b'{"tools":[{"type":"function","function":{"name":"f"}}],', 1),
+            400,
+        ),
         "json format": (data.replace(b"{", b'{"response_format":{"type":"json_object"},', 1), 400),
         "lone top_logprobs": (data.replace(b"{", b'{"top_logprobs":2,', 1), 400),
         "bias out of range": (data.replace(b"{", b'{"logit_bias":{"99999999":1},', 1), 400),
@@ -148,9 +194,16 @@ def bodies(s):
         status, _, body = s.request("POST", url, text, timeout=120)
         good = status == expected and (status == 200 or "message" in json.loads(body)["error"])
         case(f"body: {name}", good, f"{status} {body[:200]}")
-    status, body = s.json("POST", url, dict(CHAT, messages=[{"role": "user", "content": "word " * 40000}]))
-    case("prompt too long", status == 400 and body["error"]["code"] == "context_length_exceeded" and
-         "prompt is too long" in body["error"]["message"], body)
+    status, body = s.json(
+        "POST", url, dict(CHAT, messages=[{"role": "user", "content": "word " * 40000}])
+    )
+    case(
+        "prompt too long",
+        status == 400
+        and body["error"]["code"] == "context_length_exceeded"
+        and "prompt is too long" in body["error"]["message"],
+        body,
+    )
 
 
 def active(s):
@@ -158,10 +211,17 @@ def active(s):
 
 
 def disconnects(s):
-    for name, ending in (("close", lambda c: c.close()),
-                         ("reset", lambda c: (c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER,
-                                                           b"\1\0\0\0\0\0\0\0"), c.close())),
-                         ("half-close", lambda c: c.shutdown(socket.SHUT_WR))):
+    for name, ending in (
+        ("close", lambda c: c.close()),
+        (
+            "reset",
+            lambda c: (
+                c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0"),
+                c.close(),
+            ),
+        ),
+        ("half-close", lambda c: c.shutdown(socket.SHUT_WR)),
+    ):
         c = s.connect()
         c.sendall(post(LONG))
         c.recv(4096)
@@ -203,9 +263,14 @@ def many(s):
 
 
 def slow(s):
-    for name, data in (("header", b"GET /health HTTP/1.1\r\nHost: "),
-                       ("body", b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
-                                b"Content-Length: 100\r\n\r\n{")):
+    for name, data in (
+        ("header", b"GET /health HTTP/1.1\r\nHost: "),
+        (
+            "body",
+            b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Length: 100\r\n\r\n{",
+        ),
+    ):
         start = time.monotonic()
         with s.connect(15) as c:
             c.sendall(data)
@@ -221,8 +286,11 @@ def slow(s):
                         closed = True
                 except OSError:
                     closed = True
-        case(f"slow {name} is closed", closed and time.monotonic() - start < 6,
-             time.monotonic() - start)
+        case(
+            f"slow {name} is closed",
+            closed and time.monotonic() - start < 6,
+            time.monotonic() - start,
+        )
 
 
 def crowd(s):
@@ -238,19 +306,33 @@ def crowd(s):
 def keys(s):
     case("no key", s.request("GET", "/v1/models")[0] == 401)
     case("wrong key", s.request("GET", "/v1/models", headers={"x-api-key": "k"})[0] == 401)
-    for name, value in (("Authorization", "Bearer k1"), ("authorization", "bearer k2"), ("x-api-key", "k1")):
+    for name, value in (
+        ("Authorization", "Bearer k1"),
+        ("authorization", "bearer k2"),
+        ("x-api-key", "k1"),
+    ):
         case(f"key in {name}", s.request("GET", "/v1/models", headers={name: value})[0] == 200)
     status, body = s.json("GET", "/health")
-    case("health needs no key and then says little", status == 200 and body == {"status": "ok"}, body)
+    case(
+        "health needs no key and then says little",
+        status == 200 and body == {"status": "ok"},
+        body,
+    )
     status, headers, _ = s.request("GET", "/health", headers={"Origin": "http://a.example"})
-    case("allowed origin", headers.get("access-control-allow-origin") == "http://a.example", headers)
+    case(
+        "allowed origin", headers.get("access-control-allow-origin") == "http://a.example", headers
+    )
     status, headers, _ = s.request("GET", "/health", headers={"Origin": "http://b.example"})
     case("other origin", "access-control-allow-origin" not in headers, headers)
     answer = s.raw(b"GET /health HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n")
     case("foreign Host on loopback", parse(answer)[0] == 403, answer)
-    status, body = s.json("POST", "/v1/chat/completions", dict(CHAT, model="other"), {"x-api-key": "k1"})
+    status, body = s.json(
+        "POST", "/v1/chat/completions", dict(CHAT, model="other"), {"x-api-key": "k1"}
+    )
     case("strict model", status == 404 and body["error"]["code"] == "model_not_found", body)
-    status, body = s.json("POST", "/v1/chat/completions", dict(CHAT, model="second"), {"x-api-key": "k1"})
+    status, body = s.json(
+        "POST", "/v1/chat/completions", dict(CHAT, model="second"), {"x-api-key": "k1"}
+    )
     case("alias", status == 200 and body["model"] == "first", body)
 
 
@@ -267,13 +349,22 @@ def drain():
 
 
 def streams(s):
-    status, headers, body = s.request("POST", "/v1/chat/completions",
-                                      dict(CHAT, stream=True, stream_options={"include_usage": True}))
+    status, headers, body = s.request(
+        "POST",
+        "/v1/chat/completions",
+        dict(CHAT, stream=True, stream_options={"include_usage": True}),
+    )
     frames = events(body)
     first, last = json.loads(frames[0]), json.loads(frames[-2])
     case("stream headers", headers["content-type"].startswith("text/event-stream"), headers)
-    case("stream order", first["choices"][0]["delta"]["role"] == "assistant" and
-         last["choices"] == [] and last["usage"]["completion_tokens"] >= 1 and frames[-1] == "[DONE]", frames)
+    case(
+        "stream order",
+        first["choices"][0]["delta"]["role"] == "assistant"
+        and last["choices"] == []
+        and last["usage"]["completion_tokens"] >= 1
+        and frames[-1] == "[DONE]",
+        frames,
+    )
     text = "".join(json.loads(f)["choices"][0]["delta"].get("content", "") for f in frames[1:-2])
     status, whole = s.json("POST", "/v1/chat/completions", CHAT)
     case("stream equals whole", text == whole["choices"][0]["message"]["content"], (text, whole))
@@ -287,8 +378,18 @@ with Server(MODEL, "--context", "2048") as server:
 with Server(MODEL, "--body-timeout", "2", "--max-connections", "7") as server:
     for function in (slow, crowd):
         cases.run(function.__name__, lambda: function(server))
-with Server(MODEL, "--api-key", "k1", "--api-key", "k2", "--cors-origin", "http://a.example",
-            "--strict-model", "--model-name", "first,second") as server:
+with Server(
+    MODEL,
+    "--api-key",
+    "k1",
+    "--api-key",
+    "k2",
+    "--cors-origin",
+    "http://a.example",
+    "--strict-model",
+    "--model-name",
+    "first,second",
+) as server:
     cases.run("keys", lambda: keys(server))
 cases.run("drain", drain)
 sys.exit(1 if cases.failed else 0)

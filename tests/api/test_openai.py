@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """The official OpenAI client for node against a live server with a real model."""
+
 import os
 import re
 import shlex
@@ -25,17 +26,29 @@ if not model:
     not_run("there is no SmolLM2")
 os.makedirs(WORK, exist_ok=True)
 for name in os.listdir(HERE):
-    with open(os.path.join(HERE, name), "rb") as source, open(os.path.join(WORK, name), "wb") as copy:
+    with open(os.path.join(HERE, name), "rb") as source, open(
+        os.path.join(WORK, name), "wb"
+    ) as copy:
         copy.write(source.read())
 if not os.path.isdir(os.path.join(WORK, "node_modules", "openai")):
-    install = subprocess.run([*shlex.split(npm), "install", "--no-audit", "--no-fund", "--silent"],
-                             cwd=WORK, capture_output=True, text=True)
+    install = subprocess.run(
+        [*shlex.split(npm), "install", "--no-audit", "--no-fund", "--silent"],
+        cwd=WORK,
+        capture_output=True,
+        text=True,
+    )
     if install.returncode:
         not_run("npm cannot install it")
 with Server(model, "--context", "4096", "--model-name", "smollm2") as server:
     env = dict(os.environ, INGOT_URL=f"http://127.0.0.1:{server.port}/v1")
-    run = subprocess.run([node, "--test", "--test-reporter=tap", "openai.test.mjs"], cwd=WORK,
-                         capture_output=True, text=True, env=env, timeout=600)
+    run = subprocess.run(
+        [node, "--test", "--test-reporter=tap", "openai.test.mjs"],
+        cwd=WORK,
+        capture_output=True,
+        text=True,
+        env=env,
+        timeout=600,
+    )
 failed = 0
 for line in run.stdout.splitlines():
     found = re.match(r"(ok|not ok) \d+ - (.*)", line)
