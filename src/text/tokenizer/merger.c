@@ -1,0 +1,312 @@
+#include "text/tokenizer/merger.h"
+
+#include <stdlib.h>
+
+#include "base/mem.h"
+
+#define NO_RANK UINT64_MAX
+#define NOWHERE UINT32_MAX
+/* Up to here a scan for the best pair costs less than the buckets. */
+#define SHORT_PIECE 48
+
+void merger_clear(struct merger *m)
+{
+    m->n = 0;
+}
+
+void merger_add(struct merger *m, int32_t id, size_t at, size_t len)
+{
+    if (m->n == m->capacity)
+        mem_reserve((void **)&m->symbols, &m->capacity, m->n + 1, sizeof *m->symbols);
+    m->symbols[m->n++] = (struct symbol){ .id = id,
+                                          .at = (uint32_t)at,
+                                          .len = (uint32_t)len,
+                                          .characters = 1 };
+}
+
+void merger_release(struct merger *m)
+{
+    mem_free(m->symbols);
+    mem_free(m->buckets);
+    mem_free(m->bucket_slots);
+    mem_free(m->heap);
+    mem_free(m->entries);
+    mem_free(m->positions);
+    *m = (struct merger){ 0 };
+}
+
+/* Smaller is better: high scores come first. Among pairs of one score the reference (merges
+ * derived from scores) takes the longer left part, then the longer right part. */
+static uint64_t score_rank(float score, uint32_t left, uint32_t right)
+{
+    uint32_t bits;
+    memcpy(&bits, &score, sizeof bits);
+    uint32_t ascending = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+    return (uint64_t)~ascending << 32 | (uint64_t)(UINT16_MAX - MIN(left, (uint32_t)UINT16_MAX))
+               << 16 | (UINT16_MAX - MIN(right, (uint32_t)UINT16_MAX));
+}
+
+/* Pieces that a pair may be joined to: normal ones, and white space that a vocabulary lists as
+ * user-defined (Gemma's). */
+static bool is_mergeable(const struct vocab *v, int32_t id)
+{
+    if (v->types[id] == TOKEN_NORMAL)
+        return true;
+    if (v->types[id] != TOKEN_USER_DEFINED)
+        return false;
+    struct str bytes = { v->bytes + v->bytes_at[id], v->bytes_at[id + 1] - v->bytes_at[id] };
+    for (size_t i = 0; i < bytes.len; i++)
+        if (bytes.ptr[i] != ' ' && bytes.ptr[i] != '\n' && bytes.ptr[i] != '\t')
+            return false;
+    return true;
+}
+
+static void rate_by_score(const struct merge_rules *rules, struct symbol *a,
+                          const struct symbol *b)
+{
+    const struct vocab *v = rules->vocab;
+    struct str joint = { rules->text + a->at, a->len + b->len };
+    a->joined = joint.len <= v->max_len ? vocab_find(v, joint) : TOKEN_NONE;
+    if (a->joined != TOKEN_NONE && is_mergeable(v, a->joined))
+        a->rank = score_rank(v->scores[a->joined], a->characters, b->characters);
+    else
+        a->rank = NO_RANK;
+}
+
+HOT_INLINE void rate(const struct merge_rules *rules, struct symbol *a, const struct symbol *b)
+{
+    if (a->id == TOKEN_NONE || b->id == TOKEN_NONE) {
+        a->rank = NO_RANK;
+    } else if (rules->pairs) {
+        uint32_t rank = merge_table_find(rules->pairs, a->id, b->id);
+        a->rank = rank == MERGE_NONE ? NO_RANK : rank;
+        a->joined = rank == MERGE_NONE ? TOKEN_NONE : rules->pairs->results[rank];
+    } else {
+        rate_by_score(rules, a, b);
+    }
+}
+
+HOT_INLINE void join(struct symbol *a, const struct symbol *b)
+{
+    a->id = a->joined;
+    a->len += b->len;
+    a->characters += b->characters;
+}
+
+static void run_short(struct merger *m, const struct merge_rules *rules)
+{
+    struct symbol *s = m->symbols;
+    for (;;) {
+        size_t best = 0;
+        for (size_t i = 1; i + 1 < m->n; i++)
+            if (s[i].rank < s[best].rank)
+                best = i;
+        if (s[best].rank == NO_RANK)
+            return;
+        join(&s[best], &s[best + 1]);
+        memmove(&s[best + 1], &s[best + 2], (m->n - best - 2) * sizeof *s);
+        m->n--;
+        s[m->n - 1].rank = NO_RANK;
+        if (best + 1 < m->n)
+            rate(rules, &s[best], &s[best + 1]);
+        if (best > 0)
+            rate(rules, &s[best - 1], &s[best]);
+        if (m->n < 2)
+            return;
+    }
+}
+
+static size_t slot_of(const struct merger *m, uint64_t rank)
+{
+    return (size_t)token_hash_mix(rank ^ 0x51u, 0x9E3779B97F4A7C15u) & (m->n_slots - 1);
+}
+
+/* Empties the table of buckets; n_slots is a power of two. */
+static void reset_slots(struct merger *m, size_t n_slots)
+{
+    mem_reserve((void **)&m->bucket_slots, &m->slots_capacity, n_slots, sizeof *m->bucket_slots);
+    memset(m->bucket_slots, 0, n_slots * sizeof *m->bucket_slots);
+    m->n_slots = n_slots;
+    for (size_t b = 0; b < m->n_buckets; b++) {
+        size_t i = slot_of(m, m->buckets[b].rank);
+        while (m->bucket_slots[i])
+            i = (i + 1) & (n_slots - 1);
+        m->bucket_slots[i] = (uint32_t)b + 1;
+    }
+}
+
+/* The bucket of a rank; made if it is not there. */
+static uint32_t find_bucket(struct merger *m, uint64_t rank)
+{
+    if ((m->n_buckets + 1) * 2 > m->n_slots)
+        reset_slots(m, m->n_slots * 2);
+    size_t i = slot_of(m, rank);
+    for (; m->bucket_slots[i]; i = (i + 1) & (m->n_slots - 1))
+        if (m->buckets[m->bucket_slots[i] - 1].rank == rank)
+            return m->bucket_slots[i] - 1;
+    mem_reserve((void **)&m->buckets, &m->buckets_capacity, m->n_buckets + 1, sizeof *m->buckets);
+    m->buckets[m->n_buckets] = (struct merge_bucket){ rank, NOWHERE, NOWHERE, false, false };
+    m->bucket_slots[i] = (uint32_t)++m->n_buckets;
+    return (uint32_t)m->n_buckets - 1;
+}
+
+static void push_heap(struct merger *m, uint32_t bucket)
+{
+    mem_reserve((void **)&m->heap, &m->heap_capacity, m->n_heap + 1, sizeof *m->heap);
+    size_t i = m->n_heap++;
+    while (i > 0 && m->buckets[m->heap[(i - 1) / 2]].rank > m->buckets[bucket].rank) {
+        m->heap[i] = m->heap[(i - 1) / 2];
+        i = (i - 1) / 2;
+    }
+    m->heap[i] = bucket;
+}
+
+static void pop_heap(struct merger *m)
+{
+    uint32_t last = m->heap[--m->n_heap];
+    size_t i = 0;
+    for (;;) {
+        size_t child = 2 * i + 1;
+        if (child >= m->n_heap)
+            break;
+        if (child + 1 < m->n_heap &&
+            m->buckets[m->heap[child + 1]].rank < m->buckets[m->heap[child]].rank)
+            child++;
+        if (m->buckets[m->heap[child]].rank >= m->buckets[last].rank)
+            break;
+        m->heap[i] = m->heap[child];
+        i = child;
+    }
+    m->heap[i] = last;
+}
+
+static uint32_t take_entry(struct merger *m, uint32_t position)
+{
+    uint32_t e = m->free_entry;
+    if (e != NOWHERE) {
+        m->free_entry = m->entries[e].next;
+    } else {
+        e = (uint32_t)m->n_entries++;
+        mem_reserve((void **)&m->entries, &m->entries_capacity, m->n_entries, sizeof *m->entries);
+    }
+    m->entries[e] = (struct merge_entry){ position, NOWHERE };
+    return e;
+}
+
+/* Puts the pair at `position` into the bucket of its rank. Merging runs from left to right, so
+ * that a new entry belongs at one of the ends nearly always. */
+static void queue_pair(struct merger *m, uint32_t position)
+{
+    uint64_t rank = m->symbols[position].rank;
+    if (rank == NO_RANK)
+        return;
+    uint32_t index = find_bucket(m, rank), e = take_entry(m, position);
+    struct merge_bucket *b = &m->buckets[index];
+    if (b->head == NOWHERE) {
+        b->head = b->tail = e;
+        b->unordered = false;
+    } else if (position < m->entries[b->head].position) {
+        m->entries[e].next = b->head;
+        b->head = e;
+    } else {
+        b->unordered |= position < m->entries[b->tail].position;
+        m->entries[b->tail].next = e;
+        b->tail = e;
+    }
+    if (!b->queued) {
+        b->queued = true;
+        push_heap(m, index);
+    }
+}
+
+static int compare_positions(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void order_bucket(struct merger *m, struct merge_bucket *b)
+{
+    size_t n = 0;
+    for (uint32_t e = b->head; e != NOWHERE; e = m->entries[e].next) {
+        mem_reserve((void **)&m->positions, &m->positions_capacity, n + 1, sizeof *m->positions);
+        m->positions[n++] = m->entries[e].position;
+    }
+    qsort(m->positions, n, sizeof *m->positions, compare_positions);
+    n = 0;
+    for (uint32_t e = b->head; e != NOWHERE; e = m->entries[e].next)
+        m->entries[e].position = m->positions[n++];
+    b->unordered = false;
+}
+
+/* The best pair that is still there; NOWHERE at the end. */
+static uint32_t next_pair(struct merger *m)
+{
+    while (m->n_heap) {
+        struct merge_bucket *b = &m->buckets[m->heap[0]];
+        if (b->head == NOWHERE) {
+            b->queued = false;
+            pop_heap(m);
+            continue;
+        }
+        if (b->unordered)
+            order_bucket(m, b);
+        uint32_t e = b->head, position = m->entries[e].position;
+        b->head = m->entries[e].next;
+        m->entries[e].next = m->free_entry;
+        m->free_entry = e;
+        if (m->symbols[position].rank == b->rank)
+            return position;
+    }
+    return NOWHERE;
+}
+
+static void run_long(struct merger *m, const struct merge_rules *rules)
+{
+    struct symbol *s = m->symbols;
+    uint32_t n = (uint32_t)m->n;
+    m->n_buckets = m->n_heap = m->n_entries = 0;
+    m->free_entry = NOWHERE;
+    reset_slots(m, 256);
+    for (uint32_t i = 0; i < n; i++) {
+        s[i].previous = i ? i - 1 : NOWHERE;
+        s[i].next = i + 1 < n ? i + 1 : NOWHERE;
+        queue_pair(m, i);
+    }
+    for (uint32_t i; (i = next_pair(m)) != NOWHERE;) {
+        uint32_t gone = s[i].next, after = s[gone].next, before = s[i].previous;
+        join(&s[i], &s[gone]);
+        s[gone].rank = NO_RANK;
+        s[i].next = after;
+        s[i].rank = NO_RANK;
+        if (after != NOWHERE) {
+            s[after].previous = i;
+            rate(rules, &s[i], &s[after]);
+            queue_pair(m, i);
+        }
+        if (before != NOWHERE) {
+            rate(rules, &s[before], &s[i]);
+            queue_pair(m, before);
+        }
+    }
+    size_t kept = 0;
+    for (uint32_t i = 0; i != NOWHERE;) {
+        uint32_t next = s[i].next;
+        s[kept++] = s[i];
+        i = next;
+    }
+    m->n = kept;
+}
+
+void merger_run(struct merger *m, const struct merge_rules *rules)
+{
+    if (m->n < 2)
+        return;
+    for (size_t i = 0; i + 1 < m->n; i++)
+        rate(rules, &m->symbols[i], &m->symbols[i + 1]);
+    m->symbols[m->n - 1].rank = NO_RANK;
+    if (m->n <= SHORT_PIECE)
+        run_short(m, rules);
+    else
+        run_long(m, rules);
+}
