@@ -249,7 +249,7 @@ void candidates_select(struct candidates *c, const float *logits, int32_t n, int
 void candidates_all(struct candidates *c, const float *logits, int32_t n)
 {
     int32_t m = 0;
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n; i++) { /* key follows when a filter needs it */
         c->set.value[m] = logits[i];
         c->set.id[m] = i;
         m += logits[i] > -INFINITY;
@@ -328,11 +328,32 @@ static void keep_mass(struct candidates *c, double missing)
     c->n = MAX(kept, 1);
 }
 
+/* Candidates that each hold less than 1 / n of the mass outside the nucleus hold less than that
+ * together, so none of them is inside: one pass drops most of a vocabulary. */
+static void drop_tail(struct candidates *c, double outside)
+{
+    if (outside <= 0.0)
+        return;
+    float least = c->maximum + (float)log(outside / c->n) - 1e-3f;
+    int32_t m = 0, n = c->n;
+    for (int32_t i = 0; i < n; i += LANES) {
+        int32_t width = MIN(LANES, n - i);
+        if (width == LANES && !any_above(c->set.value + i, least))
+            continue;
+        for (int32_t j = i; j < i + width; j++)
+            if (c->set.value[j] > least)
+                list_move(&c->set, m++, &c->set, j);
+    }
+    c->n = MAX(m, 1);
+}
+
 void candidates_top_p(struct candidates *c, double p)
 {
     if (c->n <= 1)
         return;
     double all = logits_exp_sum(c->set.value, c->n, c->maximum);
+    if (c->n > SORT_LIMIT)
+        drop_tail(c, (1.0 - p) * all);
     memcpy(c->set.key, c->set.value, (size_t)c->n * sizeof(float));
     keep_mass(c, p * all);
 }
