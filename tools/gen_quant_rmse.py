@@ -13,7 +13,8 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ROWS, COLUMNS = 8, 512
-SHAPES = ["gaussian", "heavy", "outliers", "positive", "negative", "tiny", "huge", "sparse", "offset"]
+SHAPES = ["gaussian", "heavy", "outliers", "positive", "negative", "tiny", "huge", "sparse",
+          "offset"]
 TYPES = {"Q4_0": (2, 32, 18), "Q4_1": (3, 32, 20), "Q5_0": (6, 32, 22), "Q5_1": (7, 32, 24),
          "Q8_0": (8, 32, 34), "Q2_K": (10, 256, 84), "Q3_K": (11, 256, 110),
          "Q4_K": (12, 256, 144), "Q5_K": (13, 256, 176), "Q6_K": (14, 256, 210),
@@ -58,11 +59,13 @@ def rmse(x, y, w):
 def main(ggml_path, ingot_path):
     ggml, ingot = ctypes.CDLL(ggml_path), ctypes.CDLL(ingot_path)
     f32 = ctypes.POINTER(ctypes.c_float)
-    ggml.ggml_quantize_chunk.argtypes = [ctypes.c_int, f32, ctypes.c_void_p] + [ctypes.c_int64] * 3 + [f32]
+    sizes = [ctypes.c_int64] * 3
+    ggml.ggml_quantize_chunk.argtypes = [ctypes.c_int, f32, ctypes.c_void_p, *sizes, f32]
     ggml.ggml_quantize_chunk.restype = ctypes.c_size_t
     ingot.dequant_row.argtypes = [ctypes.c_int, ctypes.c_void_p, f32, ctypes.c_int64]
     importance = importances()
-    out = {"rows": ROWS, "columns": COLUMNS, "source": "ggml_quantize_chunk of ggml 0.25.3", "types": {}}
+    out = {"rows": ROWS, "columns": COLUMNS, "source": "ggml_quantize_chunk of ggml 0.25.3",
+           "types": {}}
     for name, (type_id, elements, size) in TYPES.items():
         ggml.ggml_quantize_init(type_id)
         errors = out["types"][name] = {}
@@ -72,7 +75,8 @@ def main(ggml_path, ingot_path):
             for imp in [None] if name in WITHOUT_IMPORTANCE else [None, importance]:
                 data = np.zeros(x.size // elements * size, np.uint8)
                 p = imp.ctypes.data_as(f32) if imp is not None else None
-                ggml.ggml_quantize_chunk(type_id, x.ctypes.data_as(f32), data.ctypes.data, 0, ROWS, COLUMNS, p)
+                ggml.ggml_quantize_chunk(type_id, x.ctypes.data_as(f32), data.ctypes.data, 0, ROWS,
+                                         COLUMNS, p)
                 y = np.zeros_like(x)
                 ingot.dequant_row(type_id, data.ctypes.data, y.ctypes.data_as(f32), x.size)
                 w = np.ones(COLUMNS) if imp is None else imp.astype(np.float64)

@@ -1,5 +1,6 @@
 /* dequant: the reference decoder of every type, and the row reader where no kernel has its own.
  *
+ * Blocks of quantized types are read at even addresses, plain numbers at any.
  * Plain loops that compilers vectorize, without state: any thread may call them. Results are exact
  * except for one rounded addition in the types with a minimum, so that every correct decoder gives
  * the same bits; integers beyond 2^24 and binary64 round to nearest. */

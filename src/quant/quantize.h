@@ -21,9 +21,9 @@ bool tensor_type_writable(enum tensor_type type);
 void tensor_type_list_writable(struct strbuf *out);
 
 /* x: [n_rows][n_cols]; importance: [n_cols], all >= 0, or NULL; out: n_rows times the bytes of a
- * row (tensor_type_row_bytes), any alignment. UNSUPPORTED if the type is not writable; INVALID for a
- * NaN, an infinity, a value beyond the largest of the type (never clamped silently), n_cols that is
- * not a multiple of the block, or a type that cannot do without importances and got none. */
+ * row (tensor_type_row_bytes), at an even address. UNSUPPORTED if the type is not writable; INVALID
+ * for a NaN, an infinity, a value beyond the largest of the type (never clamped silently), a bad
+ * importance, or n_cols that is not a multiple of the block. */
 MUST_CHECK enum status quantize_rows(enum tensor_type type, const float *x, const float *importance,
                                      int64_t n_rows, int64_t n_cols, void *out, struct error *err);
 

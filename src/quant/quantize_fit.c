@@ -2,7 +2,8 @@
  *
  * For given codes the best scale (and base) solves a linear system; for a given scale the best
  * codes are the nearest ones. The fits try a grid of scales around the one that spans the range,
- * rate each by the error its codes leave after solving, and alternate the two steps from the best. */
+ * rate each by the error its codes leave after solving, and alternate the two steps from the best
+ * one. */
 #include "quant/quantize_internal.h"
 
 #define FIT_TIE 1e-6f /* relative difference of squared errors that is rounding, not a difference */
@@ -147,8 +148,8 @@ static struct affine_fit try_line(const float *x, const float *w, int n, float h
     return solve_line(s, v, base_not_positive);
 }
 
-/* Alternates the two steps from a starting line until nothing improves, at most `rounds` times;
- * a fit replaces *best only if it is clearly better, so that ties keep the finer scale tried first. */
+/* Alternates the two steps from a starting line until nothing improves, at most `rounds` times; a
+ * fit replaces *best only if it is clearly better: ties keep the finer scale, tried first. */
 static void descend(const float *x, const float *w, int n, float high, struct value_sums v,
                     bool base_not_positive, struct affine start, int rounds,
                     struct affine_fit *best)
@@ -189,7 +190,8 @@ struct affine fit_affine(const float *x, const float *w, int n, float high, bool
         descend(x, w, n, high, v, base_not_positive, start, 2, &best);
     }
     for (size_t k = 0; k < ARRAY_SIZE(cut); k++) {
-        struct affine start = { range * (1 - cut[k][0] - cut[k][1]) / high, min + range * cut[k][0] };
+        float rest = range * (1 - cut[k][0] - cut[k][1]);
+        struct affine start = { rest / high, min + range * cut[k][0] };
         descend(x, w, n, high, v, base_not_positive, start, 3, &best);
     }
     descend(x, w, n, high, v, base_not_positive, best.line, 4, &best);

@@ -49,7 +49,9 @@ static inline float clamped(float v, float low, float high)
 
 static inline float lane_sum(const float lane[FIT_LANES])
 {
-    return ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    float even = (lane[0] + lane[4]) + (lane[2] + lane[6]);
+    float odd = (lane[1] + lane[5]) + (lane[3] + lane[7]);
+    return even + odd;
 }
 
 static inline float reciprocal(float v)

@@ -240,7 +240,8 @@ static float symmetric_solve_unit(const float *x, const float *w, const struct g
     double aa = 0, ax = 0;
     for (int j = 0; j < g->n_sub; j++, x += g->sub_size, w += g->sub_size) {
         float scale = b->scale[j];
-        struct code_sums s = fit_code_sums(x, w, g->sub_size, 0, reciprocal(d * scale), g->low, g->high);
+        struct code_sums s =
+            fit_code_sums(x, w, g->sub_size, 0, reciprocal(d * scale), g->low, g->high);
         aa += scale * scale * s.wqq;
         ax += scale * s.wxq;
     }

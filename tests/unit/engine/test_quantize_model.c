@@ -228,7 +228,8 @@ static void failures_leave_no_file(void **state)
     struct quantize_model_result result;
     struct quantize_model_options options = { .type = STR("Q9_Z"), .n_threads = 1 };
     unlink(out_path);
-    assert_int_equal(quantize_model(in_path, out_path, &options, &result, &err), STATUS_UNSUPPORTED);
+    assert_int_equal(quantize_model(in_path, out_path, &options, &result, &err),
+                     STATUS_UNSUPPORTED);
     assert_non_null(strstr(err.message, "Q9_Z; writable types: F32"));
     options.type = STR("Q8_0");
     options.progress = cancel;

@@ -67,7 +67,8 @@ static void decoding_follows_the_tables(void **state)
             uint32_t want = hex_bits(json_array_get(row, code));
             uint32_t found = float_bits(formats[f].decode(code));
             if (is_nan(want) ? !is_nan(found) : want != found)
-                fail_msg("%s code %u: expected %08x, found %08x", formats[f].name, code, want, found);
+                fail_msg("%s code %u: expected %08x, found %08x", formats[f].name, code, want,
+                         found);
         }
     }
     json_decref(root);

@@ -63,9 +63,10 @@ static void check_recorded(const char *name, const json_t *entry, const float *x
         write_and_read(type, x, NULL, 16, 256);
         check_error("plain", name, rmse(x, NULL, 0, 16, 256),
                     json_real_value(json_object_get(plain, "rmse")));
+        const json_t *rows = json_object_get(plain, "row_rmse");
         for (int row = 0; row < 16; row++)
             check_error("one row", name, rmse(x, NULL, row, 1, 256),
-                        json_real_value(json_array_get(json_object_get(plain, "row_rmse"), (size_t)row)));
+                        json_real_value(json_array_get(rows, (size_t)row)));
     }
     const json_t *weighted = json_object_get(entry, "imatrix");
     if (json_is_string(weighted)) /* their bytes are the same with importances */
