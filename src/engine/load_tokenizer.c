@@ -108,7 +108,11 @@ static enum status read_types(struct loader *l)
     uint8_t *types = arena_array(&l->arena, uint8_t, l->spec.n_tokens);
     for (size_t i = 0; i < l->spec.n_tokens; i++) {
         int64_t type = TOKEN_NORMAL;
-        if (v && !gguf_value_i64(v, i, &type))
+        int32_t plain;
+        if (v && v->type == GGUF_I32) { /* what all writers use */
+            memcpy(&plain, v->bytes + i * sizeof plain, sizeof plain);
+            type = plain;
+        } else if (v && !gguf_value_i64(v, i, &type))
             return error_set(l->err, STATUS_INVALID,
                              KEY "token_type: entry %zu is %s, not an integer", i,
                              gguf_type_name(v->type));
@@ -204,6 +208,25 @@ static enum status set_byte_level(struct loader *l)
     return read_merges(l);
 }
 
+/* Gemma's files mark tokens otherwise than its tokenizer.json, which is the reference: unused ones
+ * and the mask are not control tokens there, those around an image are. */
+static void restore_gemma_types(struct loader *l)
+{
+    uint8_t *types = (uint8_t *)(uintptr_t)l->spec.types;
+    bool is_gemma = false;
+    for (size_t i = 0; i < MIN(l->spec.n_tokens, (size_t)256) && !is_gemma; i++)
+        is_gemma = str_is(l->spec.tokens[i], "<start_of_turn>");
+    for (size_t i = 0; i < l->spec.n_tokens && is_gemma; i++) {
+        struct str text = l->spec.tokens[i];
+        if (text.len < 6 || text.ptr[0] != '<')
+            continue;
+        if (str_starts(text, STR("<unused")) || str_is(text, "<mask>"))
+            types[i] = TOKEN_USER_DEFINED;
+        else if (str_is(text, "<start_of_image>") || str_is(text, "<end_of_image>"))
+            types[i] = TOKEN_CONTROL;
+    }
+}
+
 /* White space that Gemma's vocabulary lists as user-defined is matched in its literal spelling and
  * merged before everything else; the file spells U+2581 in it as a space. */
 static void restore_white_space(struct loader *l)
@@ -264,6 +287,7 @@ static enum status set_scores(struct loader *l)
     default_role(l, TOKEN_ROLE_EOS, 2);
     l->add_bos = true;
     TRY(set_meta_space(l, TOKENIZER_BPE_SCORES, true));
+    restore_gemma_types(l);
     restore_white_space(l);
     return STATUS_OK;
 }

@@ -155,8 +155,7 @@ static void fuse_boundary(const struct tokenizer *t, struct token_list *out, siz
 void tokenizer_encode_piece(const struct tokenizer *t, struct tokenizer_scratch *s,
                             struct str piece, bool values, struct token_list *out)
 {
-    bool in_chunks = t->kind != TOKENIZER_BPE_BYTES && !t->ignore_merges;
-    if (!in_chunks) {
+    if (!tokenizer_splits_by_bigrams(t)) {
         encode_chunk(t, s, piece, values, out);
         return;
     }

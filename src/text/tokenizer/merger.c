@@ -78,9 +78,9 @@ HOT_INLINE void rate(const struct merge_rules *rules, struct symbol *a, const st
     if (a->id == TOKEN_NONE || b->id == TOKEN_NONE) {
         a->rank = NO_RANK;
     } else if (rules->pairs) {
-        uint32_t rank = merge_table_find(rules->pairs, a->id, b->id);
-        a->rank = rank == MERGE_NONE ? NO_RANK : rank;
-        a->joined = rank == MERGE_NONE ? TOKEN_NONE : rules->pairs->results[rank];
+        uint32_t rank;
+        a->joined = merge_table_join(rules->pairs, rules->vocab, a->id, b->id, &rank);
+        a->rank = a->joined == TOKEN_NONE ? NO_RANK : rank;
     } else {
         rate_by_score(rules, a, b);
     }

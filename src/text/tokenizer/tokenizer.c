@@ -100,8 +100,6 @@ static enum status set_model(struct tokenizer *t, const struct tokenizer_spec *s
         TRY(merge_table_init(&t->merges, spec, &t->vocab, err));
         break;
     }
-    if (spec->kind != TOKENIZER_BPE_BYTES)
-        bigram_set_init(&t->bigrams, &t->vocab);
     return STATUS_OK;
 }
 
@@ -125,6 +123,11 @@ enum status tokenizer_new(const struct tokenizer_spec *spec, struct tokenizer **
     }
     *out = t;
     return s;
+}
+
+bool tokenizer_splits_by_bigrams(const struct tokenizer *t)
+{
+    return t->kind != TOKENIZER_BPE_BYTES && !t->ignore_merges;
 }
 
 static void free_scratch(struct tokenizer_scratch *s)
@@ -162,7 +165,7 @@ void tokenizer_free(struct tokenizer *t)
     mem_free(t);
 }
 
-/* The stack of scratches is the only part of a tokenizer that changes. */
+/* Scratches, and the set of bigrams made with the first, are what changes in a tokenizer. */
 struct tokenizer_scratch *tokenizer_take_scratch(const struct tokenizer *t)
 {
     struct tokenizer *shared = (struct tokenizer *)(uintptr_t)t;
@@ -174,6 +177,11 @@ struct tokenizer_scratch *tokenizer_take_scratch(const struct tokenizer *t)
     }
     pthread_mutex_unlock(&shared->scratch_lock);
     if (!s) {
+        /* Loading a model to run it on given ids never pays for this. */
+        pthread_mutex_lock(&shared->scratch_lock);
+        if (!t->bigrams.bits && tokenizer_splits_by_bigrams(t))
+            bigram_set_init(&shared->bigrams, &t->vocab);
+        pthread_mutex_unlock(&shared->scratch_lock);
         s = mem_new(struct tokenizer_scratch);
         pretokenizer_state_init(&s->split, &t->split);
     }

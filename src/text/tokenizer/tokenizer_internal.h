@@ -35,7 +35,7 @@ struct tokenizer {
     enum tokenizer_kind kind;
     struct vocab vocab;
     struct merge_table merges;
-    struct bigram_set bigrams;   /* for the kinds that know no split expression of their own */
+    struct bigram_set bigrams;   /* made with the first scratch */
     struct unigram_model unigram;
     struct added_tokens added;
     struct normalizer normalizer;
@@ -53,6 +53,9 @@ struct tokenizer {
 #define TOKENIZER_MAX_TEXT ((size_t)1 << 30)
 #define TOKENIZER_MAX_TOKENS ((size_t)1 << 24)
 #define TOKENIZER_KEPT_SCRATCHES 16
+
+/* Whether pieces fall into chunks, see bigram_set.h. */
+bool tokenizer_splits_by_bigrams(const struct tokenizer *t);
 
 struct tokenizer_scratch *tokenizer_take_scratch(const struct tokenizer *t);
 void tokenizer_put_scratch(const struct tokenizer *t, struct tokenizer_scratch *s);

@@ -108,7 +108,7 @@ static void decode_bytes(struct vocab *v, const struct tokenizer_spec *spec)
             n = 1;
         } else if (spec->kind == TOKENIZER_BPE_BYTES && !added) {
             n = alphabet_decode(table, text, out);
-        } else if (spec->meta_space) {
+        } else if (spec->meta_space && memchr(text.ptr, 0xE2, text.len)) {
             n = meta_space_decode(text, out);
         }
         if (n == 0 && text.len) {
@@ -149,6 +149,8 @@ static void insert_all(struct vocab *v)
             hashes[i] = vocab_hash(v, vocab_text(v, (int32_t)(from + i)));
             __builtin_prefetch(&v->slots[hashes[i] & v->mask], 1);
         }
+        if (v->hashes)
+            memcpy(v->hashes + from, hashes, n * sizeof *hashes);
         for (uint32_t i = 0; i < n; i++) {
             struct str text = vocab_text(v, (int32_t)(from + i));
             size_t at = hashes[i] & v->mask;
@@ -199,6 +201,8 @@ enum status vocab_init(struct vocab *v, const struct tokenizer_spec *spec, struc
     v->text_at[v->n] = at;
     if (spec->scores)
         v->scores = mem_copy(spec->scores, v->n * sizeof *v->scores);
+    if (spec->kind == TOKENIZER_BPE_BYTES || spec->kind == TOKENIZER_BPE_CHARS)
+        v->hashes = mem_alloc(v->n * sizeof *v->hashes);
     copy_types(v, spec);
     decode_bytes(v, spec);
 
@@ -220,6 +224,7 @@ void vocab_release(struct vocab *v)
     mem_free(v->bytes_at);
     mem_free(v->types);
     mem_free(v->scores);
+    mem_free(v->hashes);
     mem_free(v->slots);
     *v = (struct vocab){ 0 };
 }

@@ -24,6 +24,7 @@ struct vocab {
     uint32_t *text_at, *bytes_at; /* [n + 1] */
     uint8_t *types;
     float *scores; /* NULL where the kind has none */
+    uint64_t *hashes; /* [n], of the spellings; NULL where the kind has no merges */
     struct vocab_slot *slots;
     size_t mask;
     uint64_t key;
@@ -46,11 +47,6 @@ HOT_INLINE struct str vocab_text(const struct vocab *v, int32_t id)
 HOT_INLINE uint64_t vocab_hash(const struct vocab *v, struct str text)
 {
     return token_hash(v->key, text.ptr, text.len);
-}
-
-HOT_INLINE void vocab_prefetch(const struct vocab *v, uint64_t hash)
-{
-    __builtin_prefetch(&v->slots[hash & v->mask]);
 }
 
 HOT_INLINE int32_t vocab_find_hashed(const struct vocab *v, uint64_t hash, struct str text)
