@@ -1,0 +1,23 @@
+/* Seeds: tests/data/hostile/safetensors. */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "formats/safetensors.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct weight_file f;
+    struct error e;
+    volatile unsigned sum = 0;
+    if (safetensors_open_memory(&f, "input", data, size, &e) != STATUS_OK)
+        return 0;
+    for (size_t i = 0; i < f.n_tensors; i++) {
+        const struct weight_tensor *t = &f.tensors[i];
+        if (t->n_bytes)
+            sum += t->bytes[0] + t->bytes[t->n_bytes - 1];
+    }
+    weight_file_close(&f);
+    return 0;
+}
