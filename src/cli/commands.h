@@ -4,6 +4,7 @@
 #define CLI_COMMANDS_H
 
 #define CLI_COMMANDS(X) \
+    X(inspect) \
     X(doctor) \
     X(quantize) \
     X(completion)
