@@ -6,6 +6,8 @@
 #define CLI_COMMANDS(X) \
     X(inspect) \
     X(doctor) \
+    X(tokenize) \
+    X(detokenize) \
     X(quantize) \
     X(completion)
 
