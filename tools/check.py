@@ -294,7 +294,8 @@ def step_fuzz(context, counts):
 
 
 def fuzz(context, counts, seconds):
-    """Each target on its seeds (fuzz/seeds/NAME) and then on what libFuzzer makes of them."""
+    """Each target on its seeds (fuzz/corpus/NAME, or the damaged files of tests/data/hostile/NAME)
+    and then on what libFuzzer makes of them."""
     if not build(context, "fuzz", counts):
         return
     folder = os.path.join(BUILD, "fuzz", "fuzz")
@@ -303,10 +304,10 @@ def fuzz(context, counts, seconds):
     for name in targets:
         corpus = os.path.join(BUILD, "fuzz", "corpus", name)
         os.makedirs(corpus, exist_ok=True)
-        places = [corpus]
-        seeds = os.path.join(ROOT, "fuzz", "seeds", name[len("fuzz_"):])
-        if os.path.isdir(seeds):
-            places.append(seeds)
+        subject = name[len("fuzz_"):]
+        seeds = (os.path.join(ROOT, "fuzz", "corpus", subject),
+                 os.path.join(ROOT, "tests", "data", "hostile", subject))
+        places = [corpus, *(place for place in seeds if os.path.isdir(place))]
         command = [os.path.join(folder, name), f"-max_total_time={seconds}", "-timeout=20",
                    "-rss_limit_mb=2048", f"-artifact_prefix={LOGS}/{name}-", *places]
         status, output = run(f"fuzz-{name}", command, timeout=seconds + 300)
