@@ -334,7 +334,7 @@ def step_fuzz_long(context, counts):
 @step("peers", long_only=True)
 def step_peers(context, counts):
     if build(context, "release", counts):
-        status, output = run("peers", ["bash", "bench/run_peers.sh"], timeout=7200,
+        status, output = run("peers", ["python3", "bench/run_peers.py"], timeout=7200,
                              env=test_environment(context))
         case(counts, status == 0, "benchmark against peers", output)
 
