@@ -11,7 +11,9 @@
 #include "models/family.h"
 #include "unit/cmocka_setup.h"
 
+#ifndef TINY_TOKENS
 #define TINY_TOKENS 512
+#endif
 #define TINY_PAGE 16
 #define TINY_PAGES (TINY_TOKENS / TINY_PAGE)
 
