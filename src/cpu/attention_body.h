@@ -4,6 +4,9 @@
  * A row's arithmetic never depends on the other rows of its tile: scores are one chain over k_dim,
  * values one chain over the keys, and keys that a row does not see add exact zeros.
  * Source: online softmax, Milakov & Gimelshein, arXiv:1805.02867, algorithm 3. */
+#ifndef CPU_ATTENTION_BODY_H
+#define CPU_ATTENTION_BODY_H
+
 #include "quant/blocks.h"
 #include "quant/float_convert.h"
 
@@ -241,3 +244,5 @@ static void vector_attention_merge(const struct attention_tile *into, const floa
         .attention_block = vector_attention_block,                              \
         .attention_merge = vector_attention_merge,                              \
     }
+
+#endif

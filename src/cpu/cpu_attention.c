@@ -180,7 +180,8 @@ static void load_block(const struct attention_job *j, const struct tile_place *p
             memset(v, 0, (size_t)(n_values * t->v_dim_padded) * sizeof(float));
             continue;
         }
-        j->vector->keys_to_f32(j->kv->k_type, kv_key_group(j->kv, page, p->head, line), t->k_dim, k);
+        j->vector->keys_to_f32(j->kv->k_type, kv_key_group(j->kv, page, p->head, line), t->k_dim,
+                               k);
         j->vector->values_to_f32(j->kv->v_type, kv_value_row(j->kv, page, p->head, line), n_values,
                                  t->v_dim, v, t->v_dim_padded);
     }

@@ -257,7 +257,8 @@ enum status cpu_device_new(const struct cpu_device_options *o, struct device **o
     d->base.deterministic = o->deterministic;
     d->keep_file_layout = o->keep_file_layout;
     cpu_features_read(&d->features);
-    int n_threads = o->n_threads > 0 ? o->n_threads : MIN(d->features.physical_cores, THREAD_POOL_MAX);
+    int n_threads = o->n_threads > 0 ? o->n_threads
+                                     : MIN(d->features.physical_cores, THREAD_POOL_MAX);
     enum status s = choose_isa(d, o->isa, err);
     if (s == STATUS_OK)
         s = thread_pool_new(n_threads, may_pin(&d->features, n_threads), &d->pool, err);

@@ -63,8 +63,8 @@ static void read_instruction_sets(struct cpu_features *f)
               bit(seven.b, 3) /* BMI1 */ && bit(seven.b, 8) /* BMI2 */ && bit(one.c, 23);
     f->avx_vnni = f->avx2 && bit(seven1.a, 4);
     f->avx512 = f->avx2 && zmm && bit(seven.b, 16) /* F */ && bit(seven.b, 17) /* DQ */ &&
-                bit(seven.b, 30) /* BW */ && bit(seven.b, 31) /* VL */ && bit(seven.c, 11) /* VNNI */ &&
-                bit(seven.c, 1) /* VBMI */;
+                bit(seven.b, 30) /* BW */ && bit(seven.b, 31) /* VL */ &&
+                bit(seven.c, 11) /* VNNI */ && bit(seven.c, 1) /* VBMI */;
     f->avx512_bf16 = f->avx512 && bit(seven1.a, 5);
     f->amx_int8 = f->avx512_bf16 && tiles && bit(seven.d, 24) && bit(seven.d, 25);
     f->amx_bf16 = f->avx512_bf16 && tiles && bit(seven.d, 24) && bit(seven.d, 22);

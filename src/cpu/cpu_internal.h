@@ -46,7 +46,8 @@ struct cpu_device {
 extern const struct op_kernels cpu_op_kernels, cpu_reference_kernels;
 
 /* Ops, one file per kind: the entries of cpu_op_kernels. */
-enum status cpu_embed(struct step *, struct tensor *, const struct weight *, const int32_t *, float);
+enum status cpu_embed(struct step *, struct tensor *, const struct weight *, const int32_t *,
+                      float);
 enum status cpu_linear(struct step *, struct tensor *, const struct tensor *,
                        const struct weight *, const struct linear_options *);
 enum status cpu_linear_group(struct step *, const struct tensor *, int, const struct linear_item *,

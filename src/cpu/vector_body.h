@@ -3,12 +3,16 @@
  *
  * Sources: exp and tanh are the single-precision range reductions and polynomials of the Cephes
  * library (S. Moshier, 1992), error below 2 units in the last place. */
+#ifndef CPU_VECTOR_BODY_H
+#define CPU_VECTOR_BODY_H
+
 #include <math.h>
 #include <string.h>
 
 #include "cpu/vector_kernels.h"
 
-/* e^x; 0 below -87.3, exactly 1 at 0. A NaN passes: minimum and maximum give their second operand. */
+/* e^x; 0 below -87.3, exactly 1 at 0. A NaN passes: minimum and maximum give their second
+ * operand. */
 HOT_INLINE VF vf_exp(VF x)
 {
     VF limited = vf_min(vf_set(88.72284f), vf_max(vf_set(-87.33654f), x));
@@ -192,3 +196,5 @@ static float vector_dot(const float *a, const float *b, int64_t n)
         s1 = vf_fma(vf_load_part(a + i, n - i), vf_load_part(b + i, n - i), s1);
     return vf_sum(vf_add(s0, s1));
 }
+
+#endif

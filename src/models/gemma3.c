@@ -75,7 +75,7 @@ static enum status gemma3_read_config(struct model *m, const struct model_source
                                       struct error *err)
 {
     static const char *const no_gguf[] = { "expert_count", "nextn_predict_layers", NULL };
-    static const char *const no_hf[] = { "quantization_config", "use_bidirectional_attention",
+    static const char *const no_hf[] = { "use_bidirectional_attention",
                                          "num_experts", NULL };
     TRY(hparams_refuse(source, no_gguf, no_hf, err));
     TRY(hparams_need_activation(source, "gelu_pytorch_tanh", err));

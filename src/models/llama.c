@@ -28,7 +28,7 @@ static enum status llama_read_config(struct model *m, const struct model_source 
         "attn_logit_softcapping", "final_logit_softcapping", "attention.clamp_kqv",
         "attention.temperature_scale", "rope.scaling.yarn_log_multiplier", "logit_scale",
         "residual_scale", "embedding_scale", NULL };
-    static const char *const no_hf[] = { "mlp_bias", "quantization_config", "sliding_window",
+    static const char *const no_hf[] = { "mlp_bias", "sliding_window",
                                          "num_local_experts", "num_experts",
                                          "attn_logit_softcapping", "final_logit_softcapping",
                                          NULL };

@@ -24,7 +24,7 @@ static enum status qwen2_read_config(struct model *m, const struct model_source 
 {
     static const char *const no_gguf[] = { "expert_count", "nextn_predict_layers",
                                            "attention.sliding_window", NULL };
-    static const char *const no_hf[] = { "quantization_config", "num_experts", NULL };
+    static const char *const no_hf[] = { "num_experts", NULL };
     TRY(hparams_refuse(source, no_gguf, no_hf, err));
     TRY(hparams_need_activation(source, "silu", err));
     struct qwen2 *q = m->impl = arena_array(&m->arena, struct qwen2, 1);

@@ -25,11 +25,12 @@ static enum status qwen3_read_config(struct model *m, const struct model_source 
 {
     static const char *const no_gguf[] = { "expert_count", "nextn_predict_layers",
                                            "attention.sliding_window", NULL };
-    static const char *const no_hf[] = { "quantization_config", "num_experts", NULL };
+    static const char *const no_hf[] = { "num_experts", NULL };
     TRY(hparams_refuse(source, no_gguf, no_hf, err));
     TRY(hparams_need_activation(source, "silu", err));
     struct qwen3 *q = m->impl = arena_array(&m->arena, struct qwen3, 1);
-    TRY(hparams_read(&q->shape, source, &(struct hparam_defaults){ .context = 32768, .eps = 1e-6f, .head_dim = 128 },
+    TRY(hparams_read(&q->shape, source,
+                     &(struct hparam_defaults){ .context = 32768, .eps = 1e-6f, .head_dim = 128 },
                      err));
     TRY(rope_config_read(&q->rope, source,
                          &(struct rope_request){ .gguf_base = "rope.freq_base",

@@ -99,7 +99,8 @@ static bool belongs_to_layers(const struct weight_set *set, struct str name)
 /* Tables that some converters keep and that follow from the configuration. */
 static bool is_harmless(struct str name)
 {
-    return str_ends(name, STR("rotary_emb.inv_freq")) || str_ends(name, STR("attn_rot_embd.weight"));
+    return str_ends(name, STR("rotary_emb.inv_freq")) ||
+           str_ends(name, STR("attn_rot_embd.weight"));
 }
 
 enum status weight_set_finish(struct weight_set *set, struct error *err)

@@ -14,7 +14,8 @@ struct op_kernels {
     enum status (*linear)(struct step *, struct tensor *, const struct tensor *,
                           const struct weight *, const struct linear_options *);
     enum status (*linear_group)(struct step *, const struct tensor *, int,
-                                const struct linear_item *, const struct norm_before *); /* optional */
+                                const struct linear_item *,
+                                const struct norm_before *); /* optional */
     enum status (*linear_glu)(struct step *, struct tensor *, const struct tensor *,
                               const struct weight *, const struct weight *, enum activation,
                               const struct norm_before *); /* optional */

@@ -1,5 +1,5 @@
-/* reference_ops: every op in plain C, one thread, sums in binary64: what the fast kernels are tested
- * against, and what runs where the processor has none of their instruction sets. */
+/* reference_ops: every op in plain C, one thread, sums in binary64: what the fast kernels are
+ * tested against, and what runs where the processor has none of their instruction sets. */
 #include <math.h>
 #include <string.h>
 

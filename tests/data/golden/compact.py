@@ -14,9 +14,9 @@ for item in sys.argv[2:]:
             os.makedirs(os.path.join(target, "hf"))
             for f in os.listdir(os.path.join(source, name, "hf")):
                 if not f.startswith("tokenizer"):
-                    shutil.copyfile(os.path.join(source, name, "hf", f), os.path.join(target, "hf", f))
+                    shutil.copy(os.path.join(source, name, "hf", f), os.path.join(target, "hf"))
         else:
-            shutil.copyfile(os.path.join(source, name, "model.gguf"), os.path.join(target, "model.gguf"))
+            shutil.copy(os.path.join(source, name, "model.gguf"), target)
     golden = json.load(open(os.path.join(source, name, "golden.json")))
     cases = []
     for case in golden["cases"]:
@@ -26,5 +26,7 @@ for item in sys.argv[2:]:
         with open(os.path.join(target, case["logits"]), "wb") as out:
             for row in rows:
                 out.write(data[row * vocab * 4:(row + 1) * vocab * 4])
-        cases.append({k: case[k] for k in ("name", "tokens", "logits", "greedy") if k in case} | {"rows": rows})
-    json.dump({"source": golden["source"], "cases": cases}, open(os.path.join(target, "golden.json"), "w"))
+        kept = {k: case[k] for k in ("name", "tokens", "logits", "greedy") if k in case}
+        cases.append(kept | {"rows": rows})
+    with open(os.path.join(target, "golden.json"), "w") as out:
+        json.dump({"source": golden["source"], "cases": cases}, out)

@@ -1,4 +1,5 @@
-/* Golden logits of tests/data/golden: tiny checkpoints that the reference implementation ran. */
+/* Golden logits of tests/data/golden: tiny checkpoints that the reference implementation ran;
+ * tests/data/golden/compact.py cut them down from the full fixtures. */
 #include "unit/models/tiny_model.h"
 
 #include <math.h>
