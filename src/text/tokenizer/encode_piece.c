@@ -52,9 +52,9 @@ static void add_byte_symbols(const struct tokenizer *t, struct merger *m, struct
         int32_t id = t->byte_ids[(uint8_t)piece.ptr[i]];
         bool known = id != TOKEN_NONE;
         if (known)
-            merger_add(m, id, i, 1);
+            merger_add(m, id, i);
         else if (unknown != TOKEN_NONE && !(t->fuse_unknown && after_unknown))
-            merger_add(m, unknown, i, 1);
+            merger_add(m, unknown, i);
         after_unknown = !known;
     }
 }
@@ -72,12 +72,12 @@ static void add_character_symbols(const struct tokenizer *t, struct merger *m, s
         for (size_t k = i; k < i + n && bytes; k++)
             bytes = t->byte_ids[(uint8_t)piece.ptr[k]] != TOKEN_NONE;
         if (id != TOKEN_NONE)
-            merger_add(m, id, i, n);
+            merger_add(m, id, i);
         else if (bytes)
             for (size_t k = i; k < i + n; k++)
-                merger_add(m, t->byte_ids[(uint8_t)piece.ptr[k]], k, 1);
+                merger_add(m, t->byte_ids[(uint8_t)piece.ptr[k]], k);
         else if (unknown != TOKEN_NONE && !(t->fuse_unknown && after_unknown))
-            merger_add(m, unknown, i, n);
+            merger_add(m, unknown, i);
         after_unknown = id == TOKEN_NONE && !bytes;
         i += n;
     }
@@ -86,8 +86,7 @@ static void add_character_symbols(const struct tokenizer *t, struct merger *m, s
 static void encode_merged(const struct tokenizer *t, struct tokenizer_scratch *s, struct str piece,
                           struct token_list *out)
 {
-    struct merge_rules rules = { t->kind == TOKENIZER_BPE_SCORES ? NULL : &t->merges, &t->vocab,
-                                 piece.ptr };
+    struct merge_rules rules = { t->kind == TOKENIZER_BPE_SCORES ? NULL : &t->merges, &t->vocab };
     merger_clear(&s->merger);
     if (t->kind == TOKENIZER_BPE_BYTES)
         add_byte_symbols(t, &s->merger, piece);
@@ -108,8 +107,8 @@ static int32_t find_whole(const struct tokenizer *t, struct tokenizer_scratch *s
         struct text_buffer *b = &s->spelled;
         b->len = 0;
         for (size_t i = 0; i < piece.len; i++) {
-            char bytes[4];
-            text_buffer_add(b, bytes, byte_alphabet_encode((uint8_t)piece.ptr[i], bytes));
+            const struct alphabet_entry *a = &t->alphabet[(uint8_t)piece.ptr[i]];
+            text_buffer_add(b, a->bytes, a->n);
         }
         text = (struct str){ b->ptr, b->len };
     }

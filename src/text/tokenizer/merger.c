@@ -14,19 +14,27 @@ void merger_clear(struct merger *m)
     m->n = 0;
 }
 
-void merger_add(struct merger *m, int32_t id, size_t at, size_t len)
+void merger_add(struct merger *m, int32_t id, size_t at)
 {
     if (m->n == m->capacity)
         mem_reserve((void **)&m->symbols, &m->capacity, m->n + 1, sizeof *m->symbols);
-    m->symbols[m->n++] = (struct symbol){ .id = id,
-                                          .at = (uint32_t)at,
-                                          .len = (uint32_t)len,
-                                          .characters = 1 };
+    m->symbols[m->n++] = (struct symbol){ .id = id, .at = (uint32_t)at };
+}
+
+void merger_shrink(struct merger *m, size_t max_symbols)
+{
+    if (m->capacity <= max_symbols)
+        return;
+    struct pair_entry *pairs = m->pairs;
+    m->pairs = NULL;
+    merger_release(m);
+    m->pairs = pairs;
 }
 
 void merger_release(struct merger *m)
 {
     mem_free(m->symbols);
+    mem_free(m->pairs);
     mem_free(m->buckets);
     mem_free(m->bucket_slots);
     mem_free(m->heap);
@@ -61,37 +69,61 @@ static bool is_mergeable(const struct vocab *v, int32_t id)
     return true;
 }
 
-static void rate_by_score(const struct merge_rules *rules, struct symbol *a,
-                          const struct symbol *b)
+static uint32_t count_characters(struct str text)
 {
-    const struct vocab *v = rules->vocab;
-    struct str joint = { rules->text + a->at, a->len + b->len };
-    a->joined = joint.len <= v->max_len ? vocab_find(v, joint) : TOKEN_NONE;
-    if (a->joined != TOKEN_NONE && is_mergeable(v, a->joined))
-        a->rank = score_rank(v->scores[a->joined], a->characters, b->characters);
-    else
-        a->rank = NO_RANK;
+    uint32_t n = 0;
+    for (size_t i = 0; i < text.len; i++)
+        n += ((uint8_t)text.ptr[i] & 0xC0) != 0x80;
+    return n;
 }
 
-HOT_INLINE void rate(const struct merge_rules *rules, struct symbol *a, const struct symbol *b)
+static void find_by_score(const struct vocab *v, struct pair_entry *e)
+{
+    enum { LONGEST = 1024 };
+    char joint[LONGEST];
+    struct str a = vocab_text(v, e->left), b = vocab_text(v, e->right);
+    e->joined = TOKEN_NONE;
+    e->rank = NO_RANK;
+    if (a.len + b.len > MIN(v->max_len, (uint32_t)LONGEST))
+        return;
+    memcpy(joint, a.ptr, a.len);
+    memcpy(joint + a.len, b.ptr, b.len);
+    int32_t id = vocab_find(v, (struct str){ joint, a.len + b.len });
+    if (id == TOKEN_NONE || !is_mergeable(v, id))
+        return;
+    e->joined = id;
+    e->rank = score_rank(v->scores[id], count_characters(a), count_characters(b));
+}
+
+static void find_pair(const struct merge_rules *rules, struct pair_entry *e)
+{
+    if (!rules->pairs) {
+        find_by_score(rules->vocab, e);
+        return;
+    }
+    uint32_t rank;
+    e->joined = merge_table_join(rules->pairs, rules->vocab, e->left, e->right, &rank);
+    e->rank = e->joined == TOKEN_NONE ? NO_RANK : rank;
+}
+
+HOT_INLINE void rate(struct merger *m, const struct merge_rules *rules, struct symbol *a,
+                     const struct symbol *b)
 {
     if (a->id == TOKEN_NONE || b->id == TOKEN_NONE) {
         a->rank = NO_RANK;
-    } else if (rules->pairs) {
-        uint32_t rank;
-        a->joined = merge_table_join(rules->pairs, rules->vocab, a->id, b->id, &rank);
-        a->rank = a->joined == TOKEN_NONE ? NO_RANK : rank;
-    } else {
-        rate_by_score(rules, a, b);
+        return;
     }
+    uint64_t pair = (uint64_t)(uint32_t)a->id << 32 | (uint32_t)b->id;
+    struct pair_entry *e = &m->pairs[(pair * 0x9E3779B97F4A7C15u) >> 51];
+    if (e->left != a->id || e->right != b->id) {
+        e->left = a->id;
+        e->right = b->id;
+        find_pair(rules, e);
+    }
+    a->joined = e->joined;
+    a->rank = e->rank;
 }
-
-HOT_INLINE void join(struct symbol *a, const struct symbol *b)
-{
-    a->id = a->joined;
-    a->len += b->len;
-    a->characters += b->characters;
-}
+_Static_assert(PAIR_CACHE_ENTRIES == 1 << (64 - 51), "the shift picks an entry");
 
 static void run_short(struct merger *m, const struct merge_rules *rules)
 {
@@ -103,14 +135,14 @@ static void run_short(struct merger *m, const struct merge_rules *rules)
                 best = i;
         if (s[best].rank == NO_RANK)
             return;
-        join(&s[best], &s[best + 1]);
+        s[best].id = s[best].joined;
         memmove(&s[best + 1], &s[best + 2], (m->n - best - 2) * sizeof *s);
         m->n--;
         s[m->n - 1].rank = NO_RANK;
         if (best + 1 < m->n)
-            rate(rules, &s[best], &s[best + 1]);
+            rate(m, rules, &s[best], &s[best + 1]);
         if (best > 0)
-            rate(rules, &s[best - 1], &s[best]);
+            rate(m, rules, &s[best - 1], &s[best]);
         if (m->n < 2)
             return;
     }
@@ -187,7 +219,9 @@ static uint32_t take_entry(struct merger *m, uint32_t position)
         m->free_entry = m->entries[e].next;
     } else {
         e = (uint32_t)m->n_entries++;
-        mem_reserve((void **)&m->entries, &m->entries_capacity, m->n_entries, sizeof *m->entries);
+        if (m->n_entries > m->entries_capacity)
+            mem_reserve((void **)&m->entries, &m->entries_capacity, m->n_entries,
+                        sizeof *m->entries);
     }
     m->entries[e] = (struct merge_entry){ position, NOWHERE };
     return e;
@@ -200,7 +234,10 @@ static void queue_pair(struct merger *m, uint32_t position)
     uint64_t rank = m->symbols[position].rank;
     if (rank == NO_RANK)
         return;
-    uint32_t index = find_bucket(m, rank), e = take_entry(m, position);
+    uint32_t index = m->last_bucket;
+    if (index >= m->n_buckets || m->buckets[index].rank != rank)
+        index = m->last_bucket = find_bucket(m, rank);
+    uint32_t e = take_entry(m, position);
     struct merge_bucket *b = &m->buckets[index];
     if (b->head == NOWHERE) {
         b->head = b->tail = e;
@@ -266,6 +303,7 @@ static void run_long(struct merger *m, const struct merge_rules *rules)
     struct symbol *s = m->symbols;
     uint32_t n = (uint32_t)m->n;
     m->n_buckets = m->n_heap = m->n_entries = 0;
+    m->last_bucket = 0;
     m->free_entry = NOWHERE;
     reset_slots(m, 256);
     for (uint32_t i = 0; i < n; i++) {
@@ -275,17 +313,17 @@ static void run_long(struct merger *m, const struct merge_rules *rules)
     }
     for (uint32_t i; (i = next_pair(m)) != NOWHERE;) {
         uint32_t gone = s[i].next, after = s[gone].next, before = s[i].previous;
-        join(&s[i], &s[gone]);
+        s[i].id = s[i].joined;
         s[gone].rank = NO_RANK;
         s[i].next = after;
         s[i].rank = NO_RANK;
         if (after != NOWHERE) {
             s[after].previous = i;
-            rate(rules, &s[i], &s[after]);
+            rate(m, rules, &s[i], &s[after]);
             queue_pair(m, i);
         }
         if (before != NOWHERE) {
-            rate(rules, &s[before], &s[i]);
+            rate(m, rules, &s[before], &s[i]);
             queue_pair(m, before);
         }
     }
@@ -302,8 +340,12 @@ void merger_run(struct merger *m, const struct merge_rules *rules)
 {
     if (m->n < 2)
         return;
+    if (!m->pairs) {
+        m->pairs = mem_alloc(PAIR_CACHE_ENTRIES * sizeof *m->pairs);
+        memset(m->pairs, 0xFF, PAIR_CACHE_ENTRIES * sizeof *m->pairs);
+    }
     for (size_t i = 0; i + 1 < m->n; i++)
-        rate(rules, &m->symbols[i], &m->symbols[i + 1]);
+        rate(m, rules, &m->symbols[i], &m->symbols[i + 1]);
     m->symbols[m->n - 1].rank = NO_RANK;
     if (m->n <= SHORT_PIECE)
         run_short(m, rules);

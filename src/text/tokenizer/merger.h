@@ -17,15 +17,21 @@
 #include "text/tokenizer/merge_table.h"
 #include "text/tokenizer/vocab.h"
 
-/* What is merged. For BPE by scores `text` holds the piece and a symbol is a part of it. */
+/* What is merged. A symbol ends where the next one begins. */
 struct symbol {
-    int32_t id; /* TOKEN_NONE: unknown, never joined */
-    uint32_t at, len; /* bytes of the piece */
-    uint32_t characters;
-    uint32_t previous, next; /* for long pieces */
+    int32_t id;              /* TOKEN_NONE: unknown, never joined */
     int32_t joined;          /* what the pair of this symbol and the next becomes */
-    uint64_t rank;           /* of that pair, UINT64_MAX: none */
+    uint32_t at;             /* first byte in the piece */
+    uint32_t previous, next; /* for long pieces */
+    uint64_t rank;           /* of the pair, UINT64_MAX: none */
 };
+
+/* Pairs seen last. Direct-mapped; spares most of the way through the big tables. */
+struct pair_entry {
+    int32_t left, right, joined; /* left TOKEN_NONE: free */
+    uint64_t rank;
+};
+#define PAIR_CACHE_ENTRIES 8192
 
 struct merge_bucket {
     uint64_t rank;
@@ -39,6 +45,7 @@ struct merge_entry {
 struct merger {
     struct symbol *symbols; /* in: the piece; out: what is left of it, in order */
     size_t n, capacity;
+    struct pair_entry *pairs; /* NULL until the first use */
 
     struct merge_bucket *buckets;
     size_t n_buckets, buckets_capacity;
@@ -48,7 +55,7 @@ struct merger {
     size_t n_heap, heap_capacity;
     struct merge_entry *entries;
     size_t n_entries, entries_capacity;
-    uint32_t free_entry;
+    uint32_t free_entry, last_bucket;
     uint32_t *positions; /* for ordering a bucket */
     size_t positions_capacity;
 };
@@ -57,12 +64,13 @@ struct merger {
 struct merge_rules {
     const struct merge_table *pairs; /* NULL: by scores */
     const struct vocab *vocab;
-    const char *text;
 };
 
 void merger_clear(struct merger *m);
-void merger_add(struct merger *m, int32_t id, size_t at, size_t len);
+void merger_add(struct merger *m, int32_t id, size_t at);
 void merger_run(struct merger *m, const struct merge_rules *rules);
+/* Gives back what only huge pieces need. */
+void merger_shrink(struct merger *m, size_t max_symbols);
 void merger_release(struct merger *m);
 
 #endif

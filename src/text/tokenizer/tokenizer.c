@@ -84,9 +84,12 @@ static enum status set_model(struct tokenizer *t, const struct tokenizer_spec *s
     t->fuse_unknown = spec->fuse_unknown;
     t->strip_first_space = spec->strip_first_space;
     TRY(vocab_init(&t->vocab, spec, err));
-    for (unsigned b = 0; b < 256; b++)
+    for (unsigned b = 0; b < 256; b++) {
+        struct alphabet_entry *a = &t->alphabet[b];
+        a->n = (uint32_t)byte_alphabet_encode((uint8_t)b, a->bytes);
         t->byte_ids[b] =
             vocab_find_byte(&t->vocab, (uint8_t)b, spec->kind == TOKENIZER_BPE_BYTES);
+    }
     switch (spec->kind) {
     case TOKENIZER_BPE_SCORES:
         if (!spec->scores)
@@ -192,8 +195,7 @@ struct tokenizer_scratch *tokenizer_take_scratch(const struct tokenizer *t)
 static void shrink_scratch(struct tokenizer_scratch *s)
 {
     enum { KEPT_SYMBOLS = 1 << 16, KEPT_BYTES = 4 << 20 };
-    if (s->merger.capacity > KEPT_SYMBOLS)
-        merger_release(&s->merger);
+    merger_shrink(&s->merger, KEPT_SYMBOLS);
     if (s->unigram.capacity > KEPT_SYMBOLS)
         unigram_work_release(&s->unigram);
     for (int i = 0; i < 2; i++)

@@ -31,6 +31,11 @@ struct tokenizer_scratch {
     struct text_buffer normalized[2], spelled;
 };
 
+struct alphabet_entry {
+    char bytes[4];
+    uint32_t n;
+};
+
 struct tokenizer {
     enum tokenizer_kind kind;
     struct vocab vocab;
@@ -41,6 +46,7 @@ struct tokenizer {
     struct normalizer normalizer;
     struct pretokenizer split;
     bool ignore_merges, byte_fallback, fuse_unknown, strip_first_space;
+    struct alphabet_entry alphabet[256]; /* of byte-level pieces */
     int32_t byte_ids[256];       /* token of a byte; TOKEN_NONE where the vocabulary has none */
     int32_t roles[TOKEN_N_ROLES];
     struct token_list prefix, suffix, stops;
