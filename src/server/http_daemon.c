@@ -118,28 +118,30 @@ static void take_body(struct exchange *x, const char *bytes, size_t n)
         strbuf_append(&x->body, bytes, n);
 }
 
-/* Afterwards x->body is the decoded text. */
-static enum status parse_body(struct exchange *x, struct error *err)
+/* Afterwards x->body is the decoded text and x->json its object, or the exchange has an error. */
+static bool parse_body(struct exchange *x)
 {
-    TRY(http_body_decode(exchange_header(x, "Content-Encoding"), &x->body, err));
-    TRY(json_parse(strbuf_str(&x->body), 0, &x->json, err));
-    return json_is_object(x->json)
-               ? STATUS_OK
-               : error_set(err, STATUS_INVALID, "the body must be a JSON object");
+    struct error err = { 0 };
+    if (http_body_decode(exchange_header(x, "Content-Encoding"), &x->body, &err) != STATUS_OK) {
+        bool large = err.status == STATUS_LIMIT;
+        exchange_error(x, large ? 413 : 400, NULL, large ? "request_too_large" : NULL, "%s",
+                       err.message);
+        return false;
+    }
+    if (json_parse(strbuf_str(&x->body), 0, &x->json, &err) != STATUS_OK) {
+        exchange_error(x, 400, NULL, NULL, "%s", err.message);
+        return false;
+    }
+    if (!json_is_object(x->json))
+        exchange_error(x, 400, NULL, NULL, "the body must be a JSON object");
+    return json_is_object(x->json);
 }
 
 void http_daemon_work(void *argument)
 {
     struct exchange *x = argument;
-    struct error err = { 0 };
-    if (strcmp(x->method, "POST") == 0 && parse_body(x, &err) != STATUS_OK) {
-        if (err.status == STATUS_LIMIT)
-            exchange_error(x, 413, NULL, "request_too_large", "%s", err.message);
-        else
-            exchange_error(x, 400, NULL, NULL, "%s", err.message);
-    } else {
+    if (strcmp(x->method, "POST") != 0 || parse_body(x))
         x->route->handle(x);
-    }
     strbuf_release(&x->body);
     exchange_wake(x);
     exchange_drop(x);
@@ -335,7 +337,7 @@ enum status http_daemon_start(struct server *s, struct error *err)
 #if MHD_VERSION >= 0x00097701
                          MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1,
 #else
-                         MHD_OPTION_STRICT_FOR_CLIENT, 1,
+                         MHD_OPTION_STRICT_FOR_CLIENT, 0,
 #endif
                          MHD_OPTION_END);
     if (!s->daemon) {

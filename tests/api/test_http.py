@@ -9,15 +9,16 @@ import socket
 import sys
 import threading
 import time
+from urllib.parse import quote
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from live_server import Cases, Server, TINY, events, parse, read_all, wait_until  # noqa: E402
+from live_server import Cases, Server, real_model, events, parse, read_all, wait_until  # noqa: E402
 
 cases = Cases()
 case = cases.case
 CHAT = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 4, "temperature": 0}
 LONG = dict(CHAT, max_tokens=100000, ignore_eos=True, stream=True)
-MODEL = os.environ.get("INGOT_SMOLLM2") or TINY
+MODEL = real_model("HTTP against a live server")
 
 
 def post(body, extra=b"", path=b"/v1/chat/completions"):
@@ -41,7 +42,7 @@ def routes(s):
     status, body = s.json("GET", "/v1/models")
     case("models", status == 200 and body["data"][0]["object"] == "model", body)
     name = body["data"][0]["id"]
-    status, body = s.json("GET", f"/v1/models/{name}?x=1")
+    status, body = s.json("GET", f"/v1/models/{quote(name)}?x=1")
     case("one model", status == 200 and body["id"] == name and body["layers"] > 0, body)
     status, body = s.json("GET", "/v1/models/none")
     case("unknown model", status == 404 and body["error"]["code"] == "model_not_found", body)
@@ -89,11 +90,11 @@ def framing(s):
     }
     for name, data in bad.items():
         answer = s.raw(data, timeout=10)
-        # an answer at most, never the one to the request behind
+        # never the answer to the request behind; the library repeats its own 400 at times
         case(
             f"framing: {name}",
             answer[9:12] in (b"400", b"413", b"")
-            and answer.count(b"HTTP/1.1 ") <= 1
+            and b"HTTP/1.1 200" not in answer
             and b'"object":"list"' not in answer,
             answer,
         )
@@ -344,7 +345,8 @@ def drain():
         s.process.send_signal(signal.SIGTERM)
         rest = read_all(c, 30)
         case("SIGTERM lets a stream finish", b"[DONE]" in rest, rest[-200:])
-        case("SIGTERM ends with status 0", s.stop() == 0, s.log_lines[-3:])
+        case("SIGTERM ends with status 0", s.process.wait(20) == 0, s.log_lines[-3:])
+        s.stop()
         case("a log row a request", any(" chat " in line for line in s.log_lines), s.log_lines)
 
 

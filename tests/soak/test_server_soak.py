@@ -11,12 +11,12 @@ import time
 sys.path.insert(
     0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "api")
 )
-from live_server import Cases, Server, TINY, wait_until  # noqa: E402
+from live_server import Cases, Server, real_model, wait_until  # noqa: E402
 
 SECONDS = float(os.environ.get("INGOT_SOAK_SECONDS", "180"))
 CLIENTS = 16
 cases = Cases()
-MODEL = os.environ.get("INGOT_SMOLLM2") or TINY
+MODEL = real_model("the server soak")
 
 
 def body(question, n, **more):

@@ -5,7 +5,7 @@ import OpenAI from "openai";
 
 const client = new OpenAI({ baseURL: process.env.INGOT_URL, apiKey: "test", maxRetries: 0 });
 const model = "smollm2";
-const question = [{ role: "user", content: "What is the capital of France?" }];
+const question = [{ role: "user", content: "What is the capital city of France? Answer in one sentence." }];
 
 test("models", async () => {
   const list = await client.models.list();
