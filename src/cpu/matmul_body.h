@@ -17,13 +17,23 @@
 
 #define UNROLL _Pragma("GCC unroll 16")
 
-typedef lanes_u32 codes_function(const uint8_t *block, int slab, int part, int step);
-typedef void scales_function(const uint8_t *block, int slab, int part, lanes_f32 *scale,
-                             lanes_f32 *min);
+typedef lanes_u32 codes_function(const uint8_t *block, int turn, int phase, int part, int step);
+typedef void heads_function(const uint8_t *block, int part, lanes_f32 *head);
+typedef void scales_function(const uint8_t *block, int slab, int part, const lanes_f32 *head,
+                             lanes_f32 *scale, lanes_f32 *min);
 
 struct code_traits {
     int bits, groups, shift;
     bool has_min;
+};
+
+/* How a type's blocks are read; all constant. */
+struct block_reader {
+    codes_function *codes;
+    heads_function *heads;
+    scales_function *scales;
+    int slabs, phases;
+    size_t bytes;
 };
 
 HOT_INLINE lanes_u32 splat_dword(const void *p)
@@ -38,16 +48,17 @@ HOT_INLINE lanes_f32 splat_f32(const float *p)
     return *p - (lanes_f32){ 0 };
 }
 
-HOT_INLINE lanes_u32 codes_slab(const uint8_t *b, int slab, int part, int step)
+HOT_INLINE lanes_u32 codes_slab(const uint8_t *b, int turn, int phase, int part, int step)
 {
-    (void)slab;
+    (void)turn, (void)phase;
     return dwords(b, step, part);
 }
 
-HOT_INLINE void scales_slab(const uint8_t *b, int slab, int part, lanes_f32 *scale, lanes_f32 *min)
+HOT_INLINE void scales_slab(const uint8_t *b, int slab, int part, const lanes_f32 *head,
+                            lanes_f32 *scale, lanes_f32 *min)
 {
     const struct rows16_slab *s = (const void *)b;
-    (void)slab;
+    (void)slab, (void)head;
     for (int g = 0; g < 2; g++) {
         memcpy(&scale[g], &s->scale[g][part * LANES], sizeof scale[g]);
         memcpy(&min[g], &s->min[g][part * LANES], sizeof min[g]);
@@ -56,7 +67,7 @@ HOT_INLINE void scales_slab(const uint8_t *b, int slab, int part, lanes_f32 *sca
 
 /* The integer products of scale group g with n tokens. */
 HOT_INLINE void group_dots(const struct code_traits f, codes_function *codes, const uint8_t *block,
-                           int slab, int g, int n, const struct matmul_block *x,
+                           int turn, int phase, int g, int n, const struct matmul_block *x,
                            lanes_i32 dot[PARTS][MATMUL_TILE])
 {
     const int steps = ROWS16_STEPS / f.groups;
@@ -68,7 +79,7 @@ HOT_INLINE void group_dots(const struct code_traits f, codes_function *codes, co
         lanes_u32 q[PARTS];
         UNROLL
         for (int p = 0; p < PARTS; p++)
-            q[p] = codes(block, slab, p, step);
+            q[p] = codes(block, turn, phase, p, step);
         UNROLL
         for (int t = 0; t < n; t++) {
             lanes_u32 xs = splat_dword(x->q[step][t]);
@@ -80,20 +91,20 @@ HOT_INLINE void group_dots(const struct code_traits f, codes_function *codes, co
     }
 }
 
-/* acc += one slab times n tokens. */
-HOT_INLINE void add_slab(const struct code_traits f, codes_function *codes,
-                         scales_function *scales, const uint8_t *block, int slab, int n,
+/* acc += one slab times n tokens; slab = turn * r.phases + phase. */
+HOT_INLINE void add_slab(const struct code_traits f, const struct block_reader r,
+                         const uint8_t *block, int turn, int phase, lanes_f32 head[PARTS][2], int n,
                          const struct matmul_block *x, lanes_f32 acc[PARTS][MATMUL_TILE])
 {
     lanes_f32 scale[PARTS][2], min[PARTS][2];
     UNROLL
     for (int p = 0; p < PARTS; p++)
-        scales(block, slab, p, scale[p], min[p]);
+        r.scales(block, turn * r.phases + phase, p, head[p], scale[p], min[p]);
     UNROLL
     for (int g = 0; g < f.groups; g++) {
         const int sums = f.groups == 1 ? 2 : g;
         lanes_i32 dot[PARTS][MATMUL_TILE];
-        group_dots(f, codes, block, slab, g, n, x, dot);
+        group_dots(f, r.codes, block, turn, phase, g, n, x, dot);
         UNROLL
         for (int t = 0; t < n; t++) {
             lanes_f32 x_scale = splat_f32(&x->scale[t]);
@@ -136,48 +147,66 @@ HOT_INLINE void store_acc(int n, lanes_f32 acc[PARTS][MATMUL_TILE],
 HOT_INLINE void tile_body(const struct code_traits f, const struct rows16_slab *slabs, int n,
                           const struct matmul_block *x, float out[MATMUL_TILE][ROWS16_ROWS])
 {
-    lanes_f32 acc[PARTS][MATMUL_TILE];
+    const struct block_reader r = { .codes = codes_slab, .scales = scales_slab, .phases = 1 };
+    lanes_f32 acc[PARTS][MATMUL_TILE], head[PARTS][2] = { 0 };
     load_acc(MATMUL_TILE, out, acc);
     for (int i = 0; i < n; i++)
-        add_slab(f, codes_slab, scales_slab, (const uint8_t *)&slabs[i], 0, MATMUL_TILE, &x[i],
-                 acc);
+        add_slab(f, r, (const uint8_t *)&slabs[i], 0, 0, head, MATMUL_TILE, &x[i], acc);
     store_acc(MATMUL_TILE, acc, out);
 }
 
-HOT_INLINE void direct_body(const struct code_traits f, codes_function *codes,
-                            scales_function *scales, int slabs_per_block, size_t block_bytes,
+HOT_INLINE void direct_body(const struct code_traits f, const struct block_reader r,
                             const uint8_t *group, int64_t n_slabs, int n,
                             const struct matmul_block *x, float out[MATMUL_TILE][ROWS16_ROWS])
 {
-    lanes_f32 acc[PARTS][MATMUL_TILE];
+    lanes_f32 acc[PARTS][MATMUL_TILE], head[PARTS][2];
     load_acc(n, out, acc);
-    const size_t slab_bytes = block_bytes / (size_t)slabs_per_block;
-    for (int64_t i = 0; i < n_slabs; i += slabs_per_block, group += block_bytes)
-        for (int slab = 0; slab < slabs_per_block; slab++) {
-            for (size_t line = 0; line < slab_bytes; line += 64)
-                __builtin_prefetch(group + PREFETCH_BYTES + (size_t)slab * slab_bytes + line);
-            add_slab(f, codes, scales, group, slab, n, &x[i + slab], acc);
+    const size_t turn_bytes = r.bytes / (size_t)(r.slabs / r.phases);
+    for (int64_t i = 0; i < n_slabs; i += r.slabs, group += r.bytes) {
+        UNROLL
+        for (int p = 0; p < PARTS; p++)
+            r.heads(group, p, head[p]);
+        for (int turn = 0; turn < r.slabs / r.phases; turn++, x += r.phases) {
+            for (size_t line = 0; line < turn_bytes; line += 64)
+                __builtin_prefetch(group + PREFETCH_BYTES + (size_t)turn * turn_bytes + line);
+            UNROLL
+            for (int phase = 0; phase < r.phases; phase++)
+                add_slab(f, r, group, turn, phase, head, n, &x[phase], acc);
         }
+    }
     store_acc(n, acc, out);
 }
 
-HOT_INLINE void unpack_body(const struct code_traits f, codes_function *codes,
-                            scales_function *scales, const uint8_t *block, int slab,
+HOT_INLINE void unpack_slab(const struct code_traits f, const struct block_reader r,
+                            const uint8_t *block, int turn, int phase, lanes_f32 head[PARTS][2],
                             struct rows16_slab *out)
 {
     for (int p = 0; p < PARTS; p++) {
         lanes_f32 scale[2], min[2];
         UNROLL
         for (int step = 0; step < ROWS16_STEPS; step++) {
-            lanes_u32 q = codes(block, slab, p, step);
+            lanes_u32 q = r.codes(block, turn, phase, p, step);
             memcpy(&out->q[step][p * LANES], &q, sizeof q);
         }
-        scales(block, slab, p, scale, min);
+        r.scales(block, turn * r.phases + phase, p, head[p], scale, min);
         for (int g = 0; g < f.groups; g++) {
             memcpy(&out->scale[g][p * LANES], &scale[g], sizeof scale[g]);
             if (f.has_min)
                 memcpy(&out->min[g][p * LANES], &min[g], sizeof min[g]);
         }
+    }
+}
+
+HOT_INLINE void unpack_body(const struct code_traits f, const struct block_reader r,
+                            const uint8_t *group, int64_t first, int n, struct rows16_slab *out)
+{
+    lanes_f32 head[PARTS][2];
+    for (int64_t i = first; i < first + n; i++, out++) {
+        const uint8_t *block = group + (size_t)(i / r.slabs) * r.bytes;
+        int slab = (int)(i % r.slabs);
+        for (int p = 0; p < PARTS; p++)
+            r.heads(block, p, head[p]);
+        unpack_slab(f, r, block, slab / r.phases, slab % r.phases, head, out);
     }
 }
 
@@ -191,27 +220,29 @@ HOT_INLINE void unpack_body(const struct code_traits f, codes_function *codes,
         tile_body(TRAITS(bits, groups, min, shift), slabs, n, x, acc);                             \
     }
 
-#define DIRECT_CASE(name, bits, groups, min, shift, n)                                             \
-    direct_body(TRAITS(bits, groups, min, shift), codes_##name, scales_##name,                     \
-                ROWS16_COLUMNS_##name / 32, ROWS16_BYTES_##name, group, n_slabs, n, x, acc)
+#define READER(name)                                                                               \
+    (struct block_reader)                                                                          \
+    {                                                                                              \
+        .codes = codes_##name, .heads = heads_##name, .scales = scales_##name,                     \
+        .slabs = ROWS16_COLUMNS_##name / 32, .phases = PHASES_##name, .bytes = ROWS16_BYTES_##name \
+    }
 
+/* Three tokens are computed as four. */
 #define DEFINE_PLANES(name, bits, groups, min, shift)                                              \
     static void unpack_##name(const uint8_t *group, int64_t first, int n, struct rows16_slab *out) \
     {                                                                                              \
-        for (int64_t i = first; i < first + n; i++, out++)                                         \
-            unpack_body(TRAITS(bits, groups, min, shift), codes_##name, scales_##name,             \
-                        group + (size_t)(i / (ROWS16_COLUMNS_##name / 32)) * ROWS16_BYTES_##name,  \
-                        (int)(i % (ROWS16_COLUMNS_##name / 32)), out);                             \
+        unpack_body(TRAITS(bits, groups, min, shift), READER(name), group, first, n, out);         \
     }                                                                                              \
     static void direct_##name(const uint8_t *group, int64_t n_slabs, const struct matmul_block *x, \
                               int n_tokens, float acc[MATMUL_TILE][ROWS16_ROWS])                   \
     {                                                                                              \
-        switch (n_tokens) {                                                                        \
-        case 1: DIRECT_CASE(name, bits, groups, min, shift, 1); break;                             \
-        case 2: DIRECT_CASE(name, bits, groups, min, shift, 2); break;                             \
-        case 3: DIRECT_CASE(name, bits, groups, min, shift, 3); break;                             \
-        default: DIRECT_CASE(name, bits, groups, min, shift, 4); break;                            \
-        }                                                                                          \
+        const struct code_traits f = TRAITS(bits, groups, min, shift);                             \
+        if (n_tokens == 1)                                                                         \
+            direct_body(f, READER(name), group, n_slabs, 1, x, acc);                               \
+        else if (n_tokens == 2)                                                                    \
+            direct_body(f, READER(name), group, n_slabs, 2, x, acc);                               \
+        else                                                                                       \
+            direct_body(f, READER(name), group, n_slabs, 4, x, acc);                               \
     }
 
 ROWS16_PLANES_LIST(DEFINE_TILE)

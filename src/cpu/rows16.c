@@ -12,12 +12,14 @@
     void rows16_unpack_##name(const uint8_t *block, int slab, struct rows16_slab *out)      \
     {                                                                                       \
         for (int part = 0; part < PARTS; part++) {                                          \
-            lanes_f32 scale[2], min[2];                                                     \
+            lanes_f32 head[2], scale[2], min[2];                                            \
+            const int turn = slab / PHASES_##name, phase = slab % PHASES_##name;            \
             for (int step = 0; step < ROWS16_STEPS; step++) {                               \
-                lanes_u32 q = codes_##name(block, slab, part, step);                        \
+                lanes_u32 q = codes_##name(block, turn, phase, part, step);                 \
                 memcpy(&out->q[step][part * LANES], &q, sizeof q);                          \
             }                                                                               \
-            scales_##name(block, slab, part, scale, min);                                   \
+            heads_##name(block, part, head);                                                \
+            scales_##name(block, slab, part, head, scale, min);                             \
             for (int g = 0; g < groups; g++) {                                              \
                 memcpy(&out->scale[g][part * LANES], &scale[g], sizeof scale[g]);           \
                 if (has_min_)                                                               \

@@ -1,9 +1,13 @@
 /* rows16_unpack: codes and scales of the planes types, one inline pair per type, for vectors of
  * LANES rows. Written with the compiler's vector types, so that each instruction set's kernels
  * include it once; the including file defines LANES (4, 8 or 16) and, where the set has better
- * instructions, LANES_F16 and LANES_TABLE. Layout: cpu/rows16.h.
- *   codes_T(block, slab, part, step): four columns of rows part * LANES and on
- *   scales_T(block, slab, part, scale, min): scale[g], min[g] of the slab's scale groups */
+ * instructions, LANES_F16, LANES_TABLE and LANES_WIDEN. Layout: cpu/rows16.h.
+ *
+ * PHASES_T slabs in a row share the dwords of their codes: slab = turn * PHASES_T + phase. Kernels
+ * unroll the phases, so that shifts are constant.
+ *   codes_T(block, turn, phase, part, step): four columns of rows part * LANES and on
+ *   heads_T(block, part, head): the scale and minimum that all slabs of a block share, as f32
+ *   scales_T(block, slab, part, head, scale, min): scale[g], min[g] of the slab's scale groups */
 #ifndef CPU_ROWS16_UNPACK_H
 #define CPU_ROWS16_UNPACK_H
 
@@ -35,18 +39,36 @@ HOT_INLINE lanes_u32 dwords(const uint8_t *field, int i, int part)
     return lanes_load(field + 64 * i + 4 * LANES * part);
 }
 
-HOT_INLINE lanes_f32 from_u8(const uint8_t *field, int i, int part)
+#ifndef LANES_WIDEN
+HOT_INLINE lanes_i32 lanes_u8_i32(const void *p)
 {
     lanes_u8 v;
-    memcpy(&v, field + 16 * i + LANES * part, sizeof v);
-    return __builtin_convertvector(__builtin_convertvector(v, lanes_i32), lanes_f32);
+    memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, lanes_i32);
+}
+
+HOT_INLINE lanes_i32 lanes_i8_i32(const void *p)
+{
+    lanes_i8 v;
+    memcpy(&v, p, sizeof v);
+    return __builtin_convertvector(v, lanes_i32);
+}
+#endif
+
+/* Vector i of a field of byte arrays over rows. */
+HOT_INLINE lanes_i32 bytes_u8(const uint8_t *field, int i, int part)
+{
+    return lanes_u8_i32(field + 16 * i + LANES * part);
+}
+
+HOT_INLINE lanes_f32 from_u8(const uint8_t *field, int i, int part)
+{
+    return __builtin_convertvector(bytes_u8(field, i, part), lanes_f32);
 }
 
 HOT_INLINE lanes_f32 from_i8(const uint8_t *field, int i, int part)
 {
-    lanes_i8 v;
-    memcpy(&v, field + 16 * i + LANES * part, sizeof v);
-    return __builtin_convertvector(__builtin_convertvector(v, lanes_i32), lanes_f32);
+    return __builtin_convertvector(lanes_i8_i32(field + 16 * i + LANES * part), lanes_f32);
 }
 
 #ifndef LANES_F16
@@ -84,29 +106,48 @@ HOT_INLINE lanes_f32 halves(const uint8_t *field, int part)
     return lanes_f16(field + 2 * LANES * part);
 }
 
-HOT_INLINE lanes_u32 codes_Q4_0(const uint8_t *b, int slab, int part, int step)
+enum rows16_phases {
+    PHASES_Q4_0 = 1, PHASES_Q4_1 = 1, PHASES_Q5_0 = 1, PHASES_Q5_1 = 1, PHASES_Q8_0 = 1,
+    PHASES_Q2_K = 4, PHASES_Q3_K = 4, PHASES_Q4_K = 2, PHASES_Q5_K = 2, PHASES_Q6_K = 4,
+    PHASES_IQ4_NL = 1, PHASES_IQ4_XS = 1, PHASES_TQ2_0 = 4, PHASES_MXFP4 = 1,
+};
+
+HOT_INLINE lanes_u32 codes_Q4_0(const uint8_t *b, int turn, int phase, int part, int step)
 {
-    (void)slab;
+    (void)turn, (void)phase;
     return nibbles(b + 32, part, step);
 }
 
-HOT_INLINE void scales_Q4_0(const uint8_t *b, int slab, int part, lanes_f32 *scale, lanes_f32 *min)
+HOT_INLINE void heads_Q4_0(const uint8_t *b, int part, lanes_f32 *head)
 {
-    (void)slab, (void)min;
-    scale[0] = halves(b, part);
+    head[0] = halves(b, part);
 }
 
-HOT_INLINE lanes_u32 codes_Q4_1(const uint8_t *b, int slab, int part, int step)
+HOT_INLINE void scales_Q4_0(const uint8_t *b, int slab, int part, const lanes_f32 *head,
+                            lanes_f32 *scale, lanes_f32 *min)
 {
-    (void)slab;
+    (void)b, (void)slab, (void)part, (void)min;
+    scale[0] = head[0];
+}
+
+HOT_INLINE lanes_u32 codes_Q4_1(const uint8_t *b, int turn, int phase, int part, int step)
+{
+    (void)turn, (void)phase;
     return nibbles(b + 64, part, step);
 }
 
-HOT_INLINE void scales_Q4_1(const uint8_t *b, int slab, int part, lanes_f32 *scale, lanes_f32 *min)
+HOT_INLINE void heads_Q4_1(const uint8_t *b, int part, lanes_f32 *head)
 {
-    (void)slab;
-    scale[0] = halves(b, part);
-    min[0] = -halves(b + 32, part);
+    head[0] = halves(b, part);
+    head[1] = halves(b + 32, part);
+}
+
+HOT_INLINE void scales_Q4_1(const uint8_t *b, int slab, int part, const lanes_f32 *head,
+                            lanes_f32 *scale, lanes_f32 *min)
+{
+    (void)b, (void)slab, (void)part;
+    scale[0] = head[0];
+    min[0] = -head[1];
 }
 
 HOT_INLINE lanes_u32 fifth_bits(const uint8_t *field, int part, int step)
@@ -115,165 +156,243 @@ HOT_INLINE lanes_u32 fifth_bits(const uint8_t *field, int part, int step)
     return (step < 4 ? h << (4 - step) % 8 : h >> (step - 4) % 8) & 0x10101010;
 }
 
-HOT_INLINE lanes_u32 codes_Q5_0(const uint8_t *b, int slab, int part, int step)
+HOT_INLINE lanes_u32 codes_Q5_0(const uint8_t *b, int turn, int phase, int part, int step)
 {
-    (void)slab;
+    (void)turn, (void)phase;
     return nibbles(b + 96, part, step) | fifth_bits(b + 32, part, step);
 }
 
-HOT_INLINE void scales_Q5_0(const uint8_t *b, int slab, int part, lanes_f32 *scale, lanes_f32 *min)
+HOT_INLINE void heads_Q5_0(const uint8_t *b, int part, lanes_f32 *head)
 {
-    scales_Q4_0(b, slab, part, scale, min);
+    head[0] = halves(b, part);
 }
 
-HOT_INLINE lanes_u32 codes_Q5_1(const uint8_t *b, int slab, int part, int step)
+HOT_INLINE void scales_Q5_0(const uint8_t *b, int slab, int part, const lanes_f32 *head,
+                            lanes_f32 *scale, lanes_f32 *min)
 {
-    (void)slab;
+    (void)b, (void)slab, (void)part, (void)min;
+    scale[0] = head[0];
+}
+
+HOT_INLINE lanes_u32 codes_Q5_1(const uint8_t *b, int turn, int phase, int part, int step)
+{
+    (void)turn, (void)phase;
     return nibbles(b + 128, part, step) | fifth_bits(b + 64, part, step);
 }
 
-HOT_INLINE void scales_Q5_1(const uint8_t *b, int slab, int part, lanes_f32 *scale, lanes_f32 *min)
+HOT_INLINE void heads_Q5_1(const uint8_t *b, int part, lanes_f32 *head)
 {
-    scales_Q4_1(b, slab, part, scale, min);
+    head[0] = halves(b, part);
+    head[1] = halves(b + 32, part);
+}
+
+HOT_INLINE void scales_Q5_1(const uint8_t *b, int slab, int part, const lanes_f32 *head,
+                            lanes_f32 *scale, lanes_f32 *min)
+{
+    (void)b, (void)slab, (void)part;
+    scale[0] = head[0];
+    min[0] = -head[1];
 }
 
 /* Signed codes are made unsigned by an offset of 128. */
-HOT_INLINE lanes_u32 codes_Q8_0(const uint8_t *b, int slab, int part, int step)
+HOT_INLINE lanes_u32 codes_Q8_0(const uint8_t *b, int turn, int phase, int part, int step)
 {
-    (void)slab;
+    (void)turn, (void)phase;
     return dwords(b + 32, step, part) ^ 0x80808080;
 }
 
-HOT_INLINE void scales_Q8_0(const uint8_t *b, int slab, int part, lanes_f32 *scale, lanes_f32 *min)
+HOT_INLINE void heads_Q8_0(const uint8_t *b, int part, lanes_f32 *head)
 {
-    scales_Q4_0(b, slab, part, scale, min);
+    head[0] = halves(b, part);
 }
 
-HOT_INLINE lanes_u32 codes_IQ4_NL(const uint8_t *b, int slab, int part, int step)
+HOT_INLINE void scales_Q8_0(const uint8_t *b, int slab, int part, const lanes_f32 *head,
+                            lanes_f32 *scale, lanes_f32 *min)
 {
-    (void)slab;
+    (void)b, (void)slab, (void)part, (void)min;
+    scale[0] = head[0];
+}
+
+HOT_INLINE lanes_u32 codes_IQ4_NL(const uint8_t *b, int turn, int phase, int part, int step)
+{
+    (void)turn, (void)phase;
     return lanes_table(nibbles(b + 32, part, step), iq4_values) ^ 0x80808080;
 }
 
-HOT_INLINE void scales_IQ4_NL(const uint8_t *b, int slab, int part, lanes_f32 *scale,
-                              lanes_f32 *min)
+HOT_INLINE void heads_IQ4_NL(const uint8_t *b, int part, lanes_f32 *head)
 {
-    scales_Q4_0(b, slab, part, scale, min);
+    head[0] = halves(b, part);
+}
+
+HOT_INLINE void scales_IQ4_NL(const uint8_t *b, int slab, int part, const lanes_f32 *head,
+                              lanes_f32 *scale, lanes_f32 *min)
+{
+    (void)b, (void)slab, (void)part, (void)min;
+    scale[0] = head[0];
 }
 
 /* The sums stay below 32, so that no byte carries into the next. */
-HOT_INLINE lanes_u32 codes_MXFP4(const uint8_t *b, int slab, int part, int step)
+HOT_INLINE lanes_u32 codes_MXFP4(const uint8_t *b, int turn, int phase, int part, int step)
 {
+    (void)turn, (void)phase;
     static const int8_t e2m1_doubled_plus_16[16] = { 16, 17, 18, 19, 20, 22, 24, 28,
                                                      16, 15, 14, 13, 12, 10, 8,  4 };
-    (void)slab;
     return lanes_table(nibbles(b + 16, part, step), e2m1_doubled_plus_16);
 }
 
-/* 2^(e - 128): half of the value, as the codes are doubled; subnormal below e = 2. */
-HOT_INLINE void scales_MXFP4(const uint8_t *b, int slab, int part, lanes_f32 *scale, lanes_f32 *min)
+HOT_INLINE void heads_MXFP4(const uint8_t *b, int part, lanes_f32 *head)
 {
-    (void)slab, (void)min;
-    lanes_u8 bytes;
-    memcpy(&bytes, b + LANES * part, sizeof bytes);
-    lanes_u32 e = __builtin_convertvector(bytes, lanes_u32);
+    (void)b, (void)part, (void)head;
+}
+
+/* 2^(e - 128): half of the value, as the codes are doubled; subnormal below e = 2. */
+HOT_INLINE void scales_MXFP4(const uint8_t *b, int slab, int part, const lanes_f32 *head,
+                             lanes_f32 *scale, lanes_f32 *min)
+{
+    (void)slab, (void)head, (void)min;
+    lanes_u32 e = (lanes_u32)bytes_u8(b, 0, part);
     lanes_u32 small = (lanes_u32)(e < 2);
     lanes_u32 bits = (small & (0x00200000u + 0x00200000u * e)) | (~small & (e - 1) << 23);
     memcpy(&scale[0], &bits, sizeof bits);
 }
 
-/* Two-bit codes: half slab / 4, quarter slab % 4. */
-HOT_INLINE lanes_u32 pairs(const uint8_t *field, int slab, int part, int step)
+/* Two-bit codes: turns are halves of the block, phases quarters of a half. */
+HOT_INLINE lanes_u32 pairs(const uint8_t *field, int turn, int phase, int part, int step)
 {
-    return dwords(field, 8 * (slab / 4) + step, part) >> 2 * (slab % 4) & 0x03030303;
+    return dwords(field, 8 * turn + step, part) >> 2 * phase & 0x03030303;
 }
 
-HOT_INLINE lanes_u32 codes_Q2_K(const uint8_t *b, int slab, int part, int step)
+HOT_INLINE lanes_u32 codes_Q2_K(const uint8_t *b, int turn, int phase, int part, int step)
 {
-    return pairs(b + 320, slab, part, step);
+    return pairs(b + 320, turn, phase, part, step);
 }
 
-HOT_INLINE void scales_Q2_K(const uint8_t *b, int slab, int part, lanes_f32 *scale, lanes_f32 *min)
+HOT_INLINE void heads_Q2_K(const uint8_t *b, int part, lanes_f32 *head)
 {
-    lanes_f32 d = halves(b, part), dmin = halves(b + 32, part);
+    head[0] = halves(b, part);
+    head[1] = halves(b + 32, part);
+}
+
+HOT_INLINE void scales_Q2_K(const uint8_t *b, int slab, int part, const lanes_f32 *head,
+                            lanes_f32 *scale, lanes_f32 *min)
+{
     for (int g = 0; g < 2; g++) {
-        lanes_u8 bytes;
-        memcpy(&bytes, b + 64 + 16 * (2 * slab + g) + LANES * part, sizeof bytes);
-        lanes_i32 both = __builtin_convertvector(bytes, lanes_i32);
-        scale[g] = d * __builtin_convertvector(both & 15, lanes_f32);
-        min[g] = dmin * __builtin_convertvector(both >> 4, lanes_f32);
+        lanes_i32 both = bytes_u8(b + 64, 2 * slab + g, part);
+        scale[g] = head[0] * __builtin_convertvector(both & 15, lanes_f32);
+        min[g] = head[1] * __builtin_convertvector(both >> 4, lanes_f32);
     }
 }
 
-HOT_INLINE lanes_u32 codes_Q3_K(const uint8_t *b, int slab, int part, int step)
+HOT_INLINE lanes_u32 codes_Q3_K(const uint8_t *b, int turn, int phase, int part, int step)
 {
-    lanes_u32 third = dwords(b + 288, step, part) >> slab & 0x01010101;
-    return pairs(b + 800, slab, part, step) | third << 2;
+    lanes_u32 third = dwords(b + 288, step, part) >> (4 * turn + phase) & 0x01010101;
+    return pairs(b + 800, turn, phase, part, step) | third << 2;
 }
 
-HOT_INLINE void scales_Q3_K(const uint8_t *b, int slab, int part, lanes_f32 *scale, lanes_f32 *min)
+HOT_INLINE void heads_Q3_K(const uint8_t *b, int part, lanes_f32 *head)
+{
+    head[0] = halves(b, part);
+}
+
+HOT_INLINE void scales_Q3_K(const uint8_t *b, int slab, int part, const lanes_f32 *head,
+                            lanes_f32 *scale, lanes_f32 *min)
 {
     (void)min;
-    lanes_f32 d = halves(b, part);
-    scale[0] = d * from_i8(b + 32, 2 * slab, part);
-    scale[1] = d * from_i8(b + 32, 2 * slab + 1, part);
+    scale[0] = head[0] * from_i8(b + 32, 2 * slab, part);
+    scale[1] = head[0] * from_i8(b + 32, 2 * slab + 1, part);
 }
 
-HOT_INLINE lanes_u32 codes_Q4_K(const uint8_t *b, int slab, int part, int step)
+HOT_INLINE lanes_u32 codes_Q4_K(const uint8_t *b, int turn, int phase, int part, int step)
 {
-    return dwords(b + 320, 8 * (slab / 2) + step, part) >> 4 * (slab % 2) & 0x0F0F0F0F;
+    return dwords(b + 320, 8 * turn + step, part) >> 4 * phase & 0x0F0F0F0F;
 }
 
-HOT_INLINE void scales_Q4_K(const uint8_t *b, int slab, int part, lanes_f32 *scale, lanes_f32 *min)
+HOT_INLINE void heads_Q4_K(const uint8_t *b, int part, lanes_f32 *head)
 {
-    scale[0] = halves(b, part) * from_u8(b + 64, slab, part);
-    min[0] = halves(b + 32, part) * from_u8(b + 192, slab, part);
+    head[0] = halves(b, part);
+    head[1] = halves(b + 32, part);
 }
 
-HOT_INLINE lanes_u32 codes_Q5_K(const uint8_t *b, int slab, int part, int step)
+HOT_INLINE void scales_Q4_K(const uint8_t *b, int slab, int part, const lanes_f32 *head,
+                            lanes_f32 *scale, lanes_f32 *min)
 {
-    lanes_u32 low = dwords(b + 832, 8 * (slab / 2) + step, part) >> 4 * (slab % 2) & 0x0F0F0F0F;
-    return low | (dwords(b + 320, step, part) >> slab & 0x01010101) << 4;
+    scale[0] = head[0] * from_u8(b + 64, slab, part);
+    min[0] = head[1] * from_u8(b + 192, slab, part);
 }
 
-HOT_INLINE void scales_Q5_K(const uint8_t *b, int slab, int part, lanes_f32 *scale, lanes_f32 *min)
+HOT_INLINE lanes_u32 codes_Q5_K(const uint8_t *b, int turn, int phase, int part, int step)
 {
-    scales_Q4_K(b, slab, part, scale, min);
+    lanes_u32 low = dwords(b + 832, 8 * turn + step, part) >> 4 * phase & 0x0F0F0F0F;
+    return low | (dwords(b + 320, step, part) >> (2 * turn + phase) & 0x01010101) << 4;
 }
 
-HOT_INLINE lanes_u32 codes_Q6_K(const uint8_t *b, int slab, int part, int step)
+HOT_INLINE void heads_Q5_K(const uint8_t *b, int part, lanes_f32 *head)
 {
-    int half = slab / 4, quarter = slab % 4;
-    lanes_u32 low = dwords(b + 288, 16 * half + 8 * (quarter % 2) + step, part);
-    lanes_u32 high = dwords(b + 2336, 8 * half + step, part);
-    return (low >> 4 * (quarter / 2) & 0x0F0F0F0F) | (high >> 2 * quarter & 0x03030303) << 4;
+    head[0] = halves(b, part);
+    head[1] = halves(b + 32, part);
 }
 
-HOT_INLINE void scales_Q6_K(const uint8_t *b, int slab, int part, lanes_f32 *scale, lanes_f32 *min)
+HOT_INLINE void scales_Q5_K(const uint8_t *b, int slab, int part, const lanes_f32 *head,
+                            lanes_f32 *scale, lanes_f32 *min)
 {
-    scales_Q3_K(b, slab, part, scale, min);
+    scale[0] = head[0] * from_u8(b + 64, slab, part);
+    min[0] = head[1] * from_u8(b + 192, slab, part);
 }
 
-HOT_INLINE lanes_u32 codes_IQ4_XS(const uint8_t *b, int slab, int part, int step)
+HOT_INLINE lanes_u32 codes_Q6_K(const uint8_t *b, int turn, int phase, int part, int step)
 {
-    return lanes_table(nibbles(b + 160 + 256 * slab, part, step), iq4_values) ^ 0x80808080;
+    lanes_u32 low = dwords(b + 288, 16 * turn + 8 * (phase % 2) + step, part);
+    lanes_u32 high = dwords(b + 2336, 8 * turn + step, part);
+    lanes_u32 moved = phase < 2 ? high << (4 - 2 * phase) % 8 : high >> (2 * phase - 4) % 8;
+    return (low >> 4 * (phase / 2) & 0x0F0F0F0F) | (moved & 0x30303030);
 }
 
-HOT_INLINE void scales_IQ4_XS(const uint8_t *b, int slab, int part, lanes_f32 *scale,
-                              lanes_f32 *min)
+HOT_INLINE void heads_Q6_K(const uint8_t *b, int part, lanes_f32 *head)
+{
+    head[0] = halves(b, part);
+}
+
+HOT_INLINE void scales_Q6_K(const uint8_t *b, int slab, int part, const lanes_f32 *head,
+                            lanes_f32 *scale, lanes_f32 *min)
 {
     (void)min;
-    scale[0] = halves(b, part) * from_i8(b + 32, slab, part);
+    scale[0] = head[0] * from_i8(b + 32, 2 * slab, part);
+    scale[1] = head[0] * from_i8(b + 32, 2 * slab + 1, part);
 }
 
-HOT_INLINE lanes_u32 codes_TQ2_0(const uint8_t *b, int slab, int part, int step)
+HOT_INLINE lanes_u32 codes_IQ4_XS(const uint8_t *b, int turn, int phase, int part, int step)
 {
-    return pairs(b + 32, slab, part, step);
+    (void)phase;
+    return lanes_table(nibbles(b + 160 + 256 * turn, part, step), iq4_values) ^ 0x80808080;
 }
 
-HOT_INLINE void scales_TQ2_0(const uint8_t *b, int slab, int part, lanes_f32 *scale, lanes_f32 *min)
+HOT_INLINE void heads_IQ4_XS(const uint8_t *b, int part, lanes_f32 *head)
 {
-    scales_Q4_0(b, slab, part, scale, min);
+    head[0] = halves(b, part);
+}
+
+HOT_INLINE void scales_IQ4_XS(const uint8_t *b, int slab, int part, const lanes_f32 *head,
+                              lanes_f32 *scale, lanes_f32 *min)
+{
+    (void)min;
+    scale[0] = head[0] * from_i8(b + 32, slab, part);
+}
+
+HOT_INLINE lanes_u32 codes_TQ2_0(const uint8_t *b, int turn, int phase, int part, int step)
+{
+    return pairs(b + 32, turn, phase, part, step);
+}
+
+HOT_INLINE void heads_TQ2_0(const uint8_t *b, int part, lanes_f32 *head)
+{
+    head[0] = halves(b, part);
+}
+
+HOT_INLINE void scales_TQ2_0(const uint8_t *b, int slab, int part, const lanes_f32 *head,
+                             lanes_f32 *scale, lanes_f32 *min)
+{
+    (void)b, (void)slab, (void)part, (void)min;
+    scale[0] = head[0];
 }
 
 #endif

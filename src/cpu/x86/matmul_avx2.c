@@ -9,6 +9,7 @@
 #define LANES 8
 #define LANES_F16
 #define LANES_TABLE
+#define LANES_WIDEN
 #define LANES_SIGNED_8 1
 #define LANES_RUN(bits) ((bits) <= 4 ? 8 : (bits) == 5 ? 4 : (bits) == 6 ? 2 : 1)
 #define PREFETCH_BYTES 2048
@@ -28,6 +29,16 @@ lanes_table(__attribute__((vector_size(32))) uint32_t index, const int8_t table[
 {
     __m256i entries = _mm256_broadcastsi128_si256(_mm_loadu_si128((const void *)table));
     return (__attribute__((vector_size(32))) uint32_t)_mm256_shuffle_epi8(entries, (__m256i)index);
+}
+
+HOT_INLINE __attribute__((vector_size(32))) int32_t lanes_u8_i32(const void *p)
+{
+    return (__attribute__((vector_size(32))) int32_t)_mm256_cvtepu8_epi32(_mm_loadl_epi64(p));
+}
+
+HOT_INLINE __attribute__((vector_size(32))) int32_t lanes_i8_i32(const void *p)
+{
+    return (__attribute__((vector_size(32))) int32_t)_mm256_cvtepi8_epi32(_mm_loadl_epi64(p));
 }
 
 #include "cpu/rows16_unpack.h"

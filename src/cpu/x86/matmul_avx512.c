@@ -5,6 +5,7 @@
 #define LANES 16
 #define LANES_F16
 #define LANES_TABLE
+#define LANES_WIDEN
 #define LANES_SIGNED_8 0
 #define LANES_RUN(bits) ROWS16_STEPS
 #define PREFETCH_BYTES 2048
@@ -24,6 +25,16 @@ lanes_table(__attribute__((vector_size(64))) uint32_t index, const int8_t table[
 {
     __m512i entries = _mm512_broadcast_i32x4(_mm_loadu_si128((const void *)table));
     return (__attribute__((vector_size(64))) uint32_t)_mm512_shuffle_epi8(entries, (__m512i)index);
+}
+
+HOT_INLINE __attribute__((vector_size(64))) int32_t lanes_u8_i32(const void *p)
+{
+    return (__attribute__((vector_size(64))) int32_t)_mm512_cvtepu8_epi32(_mm_loadu_si128(p));
+}
+
+HOT_INLINE __attribute__((vector_size(64))) int32_t lanes_i8_i32(const void *p)
+{
+    return (__attribute__((vector_size(64))) int32_t)_mm512_cvtepi8_epi32(_mm_loadu_si128(p));
 }
 
 #include "cpu/rows16_unpack.h"
