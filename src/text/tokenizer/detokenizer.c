@@ -9,22 +9,31 @@ void detokenizer_init(struct detokenizer *d, const struct tokenizer *t, bool at_
                                .skip_control = skip_control };
 }
 
+/* The first two bytes of an encoded surrogate. They cannot become a character, but the reference
+ * (CPython's incremental decoder) waits for the third before it gives them up. */
+static bool is_half_surrogate(const char *p, size_t n)
+{
+    return n == 2 && p[0] == '\xED' && (uint8_t)p[1] >= 0xA0 && (uint8_t)p[1] <= 0xBF;
+}
+
 /* Completes the pending character with bytes of `in`, byte by byte; returns how many it took. */
 static size_t finish_pending(struct detokenizer *d, struct str in, struct strbuf *out)
 {
     size_t taken = 0;
     while (d->n_pending && taken < in.len) {
         d->pending[d->n_pending++] = in.ptr[taken++];
+        if (is_half_surrogate(d->pending, d->n_pending))
+            continue;
         uint32_t c;
         size_t n = utf8_decode(d->pending, d->n_pending, &c);
-        if (c != UTF8_BAD) {
-            strbuf_append(out, d->pending, n);
-            d->n_pending = 0;
-        } else if (n < d->n_pending) { /* the last byte does not belong to it */
-            strbuf_put_utf8(out, 0xFFFD);
-            d->n_pending = 0;
+        if (c == UTF8_BAD && n == d->n_pending)
+            continue;
+        if (c == UTF8_BAD) { /* the last byte may begin something of its own */
+            d->n_pending--;
             taken--;
         }
+        utf8_repair(out, (struct str){ d->pending, d->n_pending });
+        d->n_pending = 0;
     }
     return taken;
 }
@@ -33,6 +42,8 @@ static void push_bytes(struct detokenizer *d, struct str in, struct strbuf *out)
 {
     in = str_slice(in, finish_pending(d, in, out), in.len);
     size_t whole = utf8_complete(in);
+    if (whole >= 2 && whole == in.len && is_half_surrogate(in.ptr + whole - 2, 2))
+        whole -= 2;
     utf8_repair(out, str_slice(in, 0, whole));
     for (size_t i = whole; i < in.len; i++)
         d->pending[d->n_pending++] = in.ptr[i];
