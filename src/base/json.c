@@ -255,7 +255,7 @@ static void write_object(struct strbuf *out, const json_t *object)
 {
     strbuf_putc(out, '{');
     bool first = true;
-    json_t *quiet = (json_t *)(uintptr_t)object; /* the iterators are not const, yet change nothing */
+    json_t *quiet = (json_t *)(uintptr_t)object; /* iterators are not const, yet only read */
     for (void *i = json_object_iter(quiet); i; i = json_object_iter_next(quiet, i)) {
         if (!first)
             strbuf_putc(out, ',');

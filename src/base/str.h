@@ -39,6 +39,6 @@ int str_compare(struct str a, struct str b);            /* byte order, like memc
 #define STR_NONE ((size_t)-1)
 size_t str_find(struct str s, struct str needle, size_t from); /* STR_NONE: absent */
 struct str str_trim(struct str s);                      /* ASCII white space on both sides */
-uint64_t str_hash(struct str s);                        /* keyed per process: safe on hostile keys */
+uint64_t str_hash(struct str s); /* keyed per process: safe on hostile keys */
 
 #endif

@@ -16,7 +16,7 @@
 #define UTF8_BAD 0xFFFFFFFFu
 size_t utf8_decode(const char *bytes, size_t n, uint32_t *code_point);
 
-size_t utf8_encode_one(uint32_t code_point, char out[4]); /* bytes written, 0 if not a scalar value */
+size_t utf8_encode_one(uint32_t code_point, char out[4]); /* bytes written, 0: no scalar value */
 bool utf8_valid(struct str s);
 size_t utf8_count(struct str s); /* characters of a valid text */
 

@@ -193,7 +193,8 @@ static void chat_templates(void **state)
 }
 
 static const char config_text[] =
-    "{\"model_type\": \"outer\", \"tie\": true, \"n\": 1, \"text_config\": {\"model_type\": \"inner\","
+    "{\"model_type\": \"outer\", \"tie\": true, \"n\": 1, \"text_config\": {"
+    "\"model_type\": \"inner\","
     "\"n\": 32, \"eps\": 1e-6, \"theta\": 10000.0, \"none\": null, \"rope\": {\"theta\": 5e6,"
     "\"sections\": [3, 3, 2]}, \"types\": [\"a\", \"b\"], \"name\": \"x\", \"huge\": 5000000000,"
     "\"mixed\": [1, \"a\"], \"list\": [1.5, 2]}}";
