@@ -4,7 +4,11 @@
 #define CLI_COMMANDS_H
 
 #define CLI_COMMANDS(X) \
+    X(generate) \
+    X(serve) \
     X(inspect) \
+    X(plan) \
+    X(eval) \
     X(doctor) \
     X(tokenize) \
     X(detokenize) \
