@@ -12,6 +12,7 @@
     X(doctor) \
     X(tokenize) \
     X(detokenize) \
+    X(render) \
     X(quantize) \
     X(completion)
 

@@ -34,7 +34,6 @@ enum status chat_template_new(struct str source, const struct chat_template_toke
     }
     enum status status = jinja_compile(t->source, &t->jinja, err);
     if (status != STATUS_OK) {
-        (void)error_prefix(err, "chat template");
         chat_template_free(t);
         return status;
     }
