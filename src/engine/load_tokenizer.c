@@ -80,8 +80,9 @@ static enum status read_scores(struct loader *l)
         for (size_t i = 0; i < l->spec.n_tokens; i++) {
             double score;
             if (!gguf_value_f64(v, i, &score))
-                return error_set(l->err, STATUS_INVALID, KEY "scores: entry %zu is %s, not a number",
-                                 i, gguf_type_name(v->type));
+                return error_set(l->err, STATUS_INVALID,
+                                 KEY "scores: entry %zu is %s, not a number", i,
+                                 gguf_type_name(v->type));
             scores[i] = (float)score;
         }
     }

@@ -220,7 +220,7 @@ enum status split_expression_rewrite(struct str pattern, struct strbuf *out, str
             copy(&r, 1);
     }
     if (out->overflow)
-        return error_set(err, STATUS_LIMIT, "tokenizer: a split expression of %zu bytes is too long",
+        return error_set(err, STATUS_LIMIT, "tokenizer: a split expression of %zu bytes: too long",
                          pattern.len);
     return STATUS_OK;
 }
