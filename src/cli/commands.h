@@ -14,6 +14,7 @@
     X(detokenize) \
     X(render) \
     X(quantize) \
+    X(test_ops) \
     X(completion)
 
 #endif
