@@ -253,6 +253,7 @@ enum status cpu_device_new(const struct cpu_device_options *o, struct device **o
     struct cpu_device *d = mem_new(struct cpu_device);
     d->base.name = "cpu";
     d->base.ops = &cpu_device_ops;
+    d->base.host_memory = true;
     d->base.exact = o->exact;
     d->base.deterministic = o->deterministic;
     d->keep_file_layout = o->keep_file_layout;

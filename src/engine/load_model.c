@@ -124,7 +124,7 @@ static enum status take_state(struct engine_model *m, struct device *dev, bool p
 {
     struct model_sizes *sizes = &m->sizes;
     TRY(state_pool_new(&m->model->state, dev, &sizes->state, &m->pool, err));
-    TRY(pass_measure(m->model, m->pool, sizes->pass, &sizes->scratch_bytes, err));
+    TRY(pass_measure(m->model, m->engine->dev, m->pool, sizes->pass, &sizes->scratch_bytes, err));
     sizes->kv_bytes = m->pool->bytes;
     sizes->weight_bytes = m->model->weight_bytes;
     m->info.context = sizes->state.context;

@@ -27,8 +27,8 @@ static void worst_batch(struct pass *p, const struct state_pool *pool, int32_t n
 
 static void close_batch(struct pass *p);
 
-static enum status measure_with(struct pass *p, const struct state_pool *pool, size_t *bytes,
-                                struct error *err)
+static enum status measure_with(struct pass *p, struct device *dev, const struct state_pool *pool,
+                                size_t *bytes, struct error *err)
 {
     struct sequence stand_in;
     sequence_init(&stand_in, pool);
@@ -39,8 +39,7 @@ static enum status measure_with(struct pass *p, const struct state_pool *pool, s
     for (int i = 0; i < 2 && status == STATUS_OK; i++) {
         worst_batch(p, pool, counts[i], &stand_in);
         close_batch(p);
-        struct step step = { .dev = p->model->dev, .batch = &p->batch, .measure = true,
-                             .err = err };
+        struct step step = { .dev = dev, .batch = &p->batch, .measure = true, .err = err };
         struct state_view view = state_pool_view(pool);
         struct forward_result result = { 0 };
         status = p->model->family->forward(p->model, &step, &view, &result);
@@ -61,12 +60,12 @@ static void take_arrays(struct pass *p, const struct model *model, struct pass_s
     p->sequence = mem_array(struct batch_sequence, (size_t)size.sequences);
 }
 
-enum status pass_measure(const struct model *model, const struct state_pool *pool,
-                         struct pass_size size, size_t *bytes, struct error *err)
+enum status pass_measure(const struct model *model, struct device *dev,
+                         const struct state_pool *pool, struct pass_size size, size_t *bytes, struct error *err)
 {
     struct pass p;
     take_arrays(&p, model, size);
-    enum status status = measure_with(&p, pool, bytes, err);
+    enum status status = measure_with(&p, dev, pool, bytes, err);
     pass_release(&p);
     return status;
 }

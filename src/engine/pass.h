@@ -31,8 +31,9 @@ struct pass {
     struct forward_result result;
 };
 
-/* The scratch that the largest pass needs. */
-MUST_CHECK enum status pass_measure(const struct model *model, const struct state_pool *pool,
+/* The scratch that the largest pass needs on `dev` (of a plan: the real device). */
+MUST_CHECK enum status pass_measure(const struct model *model, struct device *dev,
+                                    const struct state_pool *pool,
                                     struct pass_size size, size_t *bytes, struct error *err);
 MUST_CHECK enum status pass_init(struct pass *p, const struct model *model,
                                  struct pass_size size, size_t scratch_bytes, struct error *err);

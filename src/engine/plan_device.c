@@ -26,7 +26,10 @@ static enum status plan_weight_load(struct device *dev, struct weight *w, const 
         plan_of(dev)->mapped_bytes += (int64_t)n;
     w->dev = dev;
     w->data = file_bytes;
-    w->layout = WEIGHT_LAYOUT_FILE;
+    /* As a device that rearranges weights would: kernels measure by it. */
+    w->layout = resident == 0     ? WEIGHT_LAYOUT_FILE
+                : w->n_rows == 1 ? WEIGHT_LAYOUT_F32
+                                 : WEIGHT_LAYOUT_ROWS16;
     w->bytes = resident;
     w->owned = false;
     return STATUS_OK;
