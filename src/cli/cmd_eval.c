@@ -114,7 +114,7 @@ static enum status read_positions(const char *path, size_t n, struct token_list 
                      "numbers", path, n, out->n);
 }
 
-/* --- perplexity -------------------------------------------------------------------------------- */
+/* --- perplexity ------------------------------------------------------------------------------ */
 
 struct score {
     const int32_t *window;
@@ -275,9 +275,10 @@ static enum status compare(struct reading *reading, const struct token_list *tok
     return status;
 }
 
-/* ----------------------------------------------------------------------------------------------- */
+/* --- the command --------------------------------------------------------------------------- */
 
-static enum status eval_tokens(struct reading *reading, const struct options *o, struct error *err)
+static enum status eval_tokens(struct reading *reading, const struct options *o,
+                               struct error *err)
 {
     const struct engine_model_info *info = engine_model_info(reading->model);
     struct token_list tokens = { 0 }, positions = { 0 };

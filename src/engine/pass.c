@@ -61,7 +61,8 @@ static void take_arrays(struct pass *p, const struct model *model, struct pass_s
 }
 
 enum status pass_measure(const struct model *model, struct device *dev,
-                         const struct state_pool *pool, struct pass_size size, size_t *bytes, struct error *err)
+                         const struct state_pool *pool, struct pass_size size, size_t *bytes,
+                         struct error *err)
 {
     struct pass p;
     take_arrays(&p, model, size);

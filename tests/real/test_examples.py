@@ -20,8 +20,8 @@ def check(name, arguments, stdin, expected):
 
 
 if MODEL:
-    check("example_answer", [MODEL, "The capital of France is"], "", lambda t: "Paris" in t)
-    check("example_chat", [MODEL], "Say hello.\nAnd again.\n", lambda t: len(t.splitlines()) >= 2)
+    check("example_one_answer", [MODEL, "The capital of France is"], "", lambda t: "Paris" in t)
+    check("example_streaming_chat", [MODEL], "Say hello.\nAnd again.\n", lambda t: len(t.splitlines()) >= 2)
 else:
     print("not run: example programs (INGOT_SMOLLM2 names no model)")
 raise SystemExit(failed)

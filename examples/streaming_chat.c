@@ -1,5 +1,5 @@
-/* chat: a conversation on the terminal, streamed; lines from standard input are turns.
- * cc chat.c -o chat $(pkg-config --cflags --libs ingot jansson) && ./chat model.gguf */
+/* streaming_chat: a conversation on the terminal; lines from standard input are turns.
+ *     cc streaming_chat.c -o streaming_chat $(pkg-config --cflags --libs ingot jansson) */
 #include <ingot.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static int answer(struct ingot_model *model, json_t *messages, struct ingot_erro
 
 int main(int argc, char **argv)
 {
-    struct ingot_error error = { "usage: chat MODEL" };
+    struct ingot_error error = { "usage: streaming_chat MODEL" };
     struct ingot_engine *engine = NULL;
     struct ingot_model *model;
     char line[4096];

@@ -1,5 +1,6 @@
-/* answer: one answer to one question.
- * cc answer.c -o answer $(pkg-config --cflags --libs ingot) && ./answer model.gguf "Why?" */
+/* one_answer: one answer to one question.
+ *     cc one_answer.c -o one_answer $(pkg-config --cflags --libs ingot)
+ *     ./one_answer model.gguf "The capital of France is" */
 #include <ingot.h>
 #include <stdio.h>
 
@@ -14,7 +15,7 @@ int main(int argc, char **argv)
     size_t n;
 
     if (argc != 3) {
-        fprintf(stderr, "usage: answer MODEL TEXT\n");
+        fprintf(stderr, "usage: one_answer MODEL TEXT\n");
         return 2;
     }
     if (ingot_engine_new(&(struct ingot_engine_options){ 0 }, &engine, &error) ||
