@@ -25,13 +25,14 @@ static void measure(const struct matmul_kernels *kernels, const struct weight *w
 {
     enum matmul_operand operand = matmul_operand_for(w->type, exact);
     size_t x_bytes = matmul_operand_bytes(operand, n, COLS);
-    float *x = mem_array(float, (size_t)n * COLS), *out = mem_array(float, (size_t)(n * rows));
+    float *x = mem_array(float, (size_t)n *COLS), *out = mem_array(float, (size_t)(n * rows));
     void *packed = mem_try_pages(x_bytes);
     for (int i = 0; i < n * COLS; i++)
         x[i] = (float)(i * 7919 % 1000) * 1e-3f - 0.5f;
     matmul_activate(kernels, operand, x, COLS, n, COLS, packed, 0, matmul_token_tiles(n));
-    struct matmul_args args = { .w = w, .operand = operand, .x = packed, .n_tokens = n,
-                                .out = out, .out_stride = rows };
+    struct matmul_args args = {
+        .w = w, .operand = operand, .x = packed, .n_tokens = n, .out = out, .out_stride = rows
+    };
     int repeat = (int)(2e8 / ((double)rows * COLS * n)) + 1; /* some milliseconds a run */
     double best = 1e9, end = seconds() + 0.4;
     for (int runs = 0; runs < 3 || seconds() < end; runs++) {
@@ -61,13 +62,18 @@ static void bench_type(const struct matmul_kernels *kernels, enum tensor_type ty
     start = seconds();
     matmul_pack(type, ROWS, COLS, file, packed, 0, ROWS / 16);
     double pack = (double)bytes / (seconds() - start) * 1e-9;
-    struct weight w = { .type = type, .n_experts = 1, .n_rows = ROWS, .n_cols = COLS,
-                        .data = packed, .layout = WEIGHT_LAYOUT_ROWS16 };
+    struct weight w = { .type = type,
+                        .n_experts = 1,
+                        .n_rows = ROWS,
+                        .n_cols = COLS,
+                        .data = packed,
+                        .layout = WEIGHT_LAYOUT_ROWS16 };
     static const int tokens[] = { 1, 2, 4, 8, 64, 512 };
     printf("%-8s pack %5.1f GB/s ", tensor_type_name(type), pack);
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
         double gops, gbs;
-        measure(kernels, &w, tokens[i] >= 64 && ROWS > 1024 ? 1024 : ROWS, tokens[i], exact, &gops, &gbs, row_bytes);
+        measure(kernels, &w, tokens[i] >= 64 && ROWS > 1024 ? 1024 : ROWS, tokens[i], exact, &gops,
+                &gbs, row_bytes);
         printf(" | n=%d %6.1f", tokens[i], gops);
         if (tokens[i] == 1)
             printf(" (%4.1f GB/s)", gbs);

@@ -232,7 +232,8 @@ def main():
         f"{arguments.repeat}, tokens/s\n"
     )
     print(
-        "| model | threads | test | ingot | llama.cpp | ratio |\n| --- | --- | --- | --- | --- | --- |"
+        "| model | threads | test | ingot | llama.cpp | ratio |\n"
+        "| --- | --- | --- | --- | --- | --- |"
     )
     bad = 0
     for name, model in models.items():
@@ -245,13 +246,15 @@ def main():
                 own, other = max(p[0][i] for p in pairs), max(p[1][i] for p in pairs)
                 bad += own < FLOORS[test] * other
                 print(
-                    f"| {name} | {threads} | {test} | {own:.1f} | {other:.1f} | {own / other:.2f} |",
+                    f"| {name} | {threads} | {test} | {own:.1f} | {other:.1f} "
+                    f"| {own / other:.2f} |",
                     flush=True,
                 )
         own, other = start_times(ingot, peer, model, arguments.repeat)
         bad += own > START_CEILING * other
         print(
-            f"| {name} | 1 | start to first token, s | {own:.3f} | {other:.3f} | {own / other:.2f} |"
+            f"| {name} | 1 | start to first token, s | {own:.3f} | {other:.3f} "
+            f"| {own / other:.2f} |"
         )
         print(
             f"| {name} | 1 | peak RSS, MiB (file {os.path.getsize(model) / 2**20:.0f}) | "

@@ -137,8 +137,8 @@ static void interleave(const float *x, int64_t x_stride, int n, int64_t n_cols, 
 }
 
 void matmul_activate(const struct matmul_kernels *kernels, enum matmul_operand operand,
-                     const float *x, int64_t x_stride, int64_t n_tokens, int64_t n_cols,
-                     void *out, int64_t from_tile, int64_t to_tile)
+                     const float *x, int64_t x_stride, int64_t n_tokens, int64_t n_cols, void *out,
+                     int64_t from_tile, int64_t to_tile)
 {
     for (int64_t i = from_tile; i < to_tile; i++) {
         const float *tokens = x + i * MATMUL_TILE * x_stride;
@@ -266,7 +266,8 @@ static void apply_scale(const struct weight *w, int64_t row, int n, float *value
         if (w->scale.kind == WEIGHT_SCALE_ROW) {
             const struct tensor_type_info *info = tensor_type_info(w->scale.type);
             dequant_row(w->scale.type,
-                        (const uint8_t *)w->scale.data + (size_t)(row + r) * (size_t)info->block_bytes,
+                        (const uint8_t *)w->scale.data +
+                            (size_t)(row + r) * (size_t)info->block_bytes,
                         &of_row, 1);
             of_row *= factor;
         }

@@ -8,24 +8,24 @@
 #include "cpu/rows16_unpack.h"
 #include "quant/dequant.h"
 
-#define DEFINE(name, bits, groups, has_min_, shift)                                         \
-    void rows16_unpack_##name(const uint8_t *block, int slab, struct rows16_slab *out)      \
-    {                                                                                       \
-        for (int part = 0; part < PARTS; part++) {                                          \
-            lanes_f32 head[2], scale[2], min[2];                                            \
-            const int turn = slab / PHASES_##name, phase = slab % PHASES_##name;            \
-            for (int step = 0; step < ROWS16_STEPS; step++) {                               \
-                lanes_u32 q = codes_##name(block, turn, phase, part, step);                 \
-                memcpy(&out->q[step][part * LANES], &q, sizeof q);                          \
-            }                                                                               \
-            heads_##name(block, part, head);                                                \
-            scales_##name(block, slab, part, head, scale, min);                             \
-            for (int g = 0; g < groups; g++) {                                              \
-                memcpy(&out->scale[g][part * LANES], &scale[g], sizeof scale[g]);           \
-                if (has_min_)                                                               \
-                    memcpy(&out->min[g][part * LANES], &min[g], sizeof min[g]);             \
-            }                                                                               \
-        }                                                                                   \
+#define DEFINE(name, bits, groups, has_min_, shift) \
+    void rows16_unpack_##name(const uint8_t *block, int slab, struct rows16_slab *out) \
+    { \
+        for (int part = 0; part < PARTS; part++) { \
+            lanes_f32 head[2], scale[2], min[2]; \
+            const int turn = slab / PHASES_##name, phase = slab % PHASES_##name; \
+            for (int step = 0; step < ROWS16_STEPS; step++) { \
+                lanes_u32 q = codes_##name(block, turn, phase, part, step); \
+                memcpy(&out->q[step][part * LANES], &q, sizeof q); \
+            } \
+            heads_##name(block, part, head); \
+            scales_##name(block, slab, part, head, scale, min); \
+            for (int g = 0; g < groups; g++) { \
+                memcpy(&out->scale[g][part * LANES], &scale[g], sizeof scale[g]); \
+                if (has_min_) \
+                    memcpy(&out->min[g][part * LANES], &min[g], sizeof min[g]); \
+            } \
+        } \
     }
 ROWS16_PLANES_LIST(DEFINE)
 #undef DEFINE
@@ -37,20 +37,36 @@ enum {
 };
 
 static const struct rows16_format formats[] = {
-#define PLANES(name, bits, groups, min, shift)                                                   \
-    { TENSOR_TYPE_##name, ROWS16_PLANES, ROWS16_COLUMNS_##name, ROWS16_BYTES_##name, bits, groups, shift, min, \
-      rows16_pack_##name, rows16_unpack_##name },
+#define PLANES(name, bits, groups, min, shift) \
+    { TENSOR_TYPE_##name, \
+      ROWS16_PLANES, \
+      ROWS16_COLUMNS_##name, \
+      ROWS16_BYTES_##name, \
+      bits, \
+      groups, \
+      shift, \
+      min, \
+      rows16_pack_##name, \
+      rows16_unpack_##name },
     ROWS16_PLANES_LIST(PLANES)
 #undef PLANES
-#define BLOCKS(name, bits, groups, min, shift)                                                    \
-    { TENSOR_TYPE_##name, ROWS16_BLOCKS, ROWS16_COLUMNS_##name, 16 * BYTES_##name, bits, groups, shift, \
-      min, NULL, rows16_unpack_##name },
-    ROWS16_BLOCKS_LIST(BLOCKS)
+#define BLOCKS(name, bits, groups, min, shift) \
+    { TENSOR_TYPE_##name, \
+      ROWS16_BLOCKS, \
+      ROWS16_COLUMNS_##name, \
+      16 * BYTES_##name, \
+      bits, \
+      groups, \
+      shift, \
+      min, \
+      NULL, \
+      rows16_unpack_##name },
+        ROWS16_BLOCKS_LIST(BLOCKS)
 #undef BLOCKS
 #define ELEMENTS(name) \
     { TENSOR_TYPE_##name, ROWS16_ELEMENTS, 1, 16 * BYTES_##name, 0, 0, -1, false, NULL, NULL },
-    ELEMENTS(F32) ELEMENTS(F16) ELEMENTS(BF16) ELEMENTS(F64) ELEMENTS(F8_E4M3) ELEMENTS(F8_E5M2)
-    ELEMENTS(I8) ELEMENTS(I16) ELEMENTS(I32) ELEMENTS(I64)
+            ELEMENTS(F32) ELEMENTS(F16) ELEMENTS(BF16) ELEMENTS(F64) ELEMENTS(F8_E4M3)
+                ELEMENTS(F8_E5M2) ELEMENTS(I8) ELEMENTS(I16) ELEMENTS(I32) ELEMENTS(I64)
 #undef ELEMENTS
 };
 
@@ -125,8 +141,8 @@ void rows16_slab_values(const struct rows16_format *f, const struct rows16_slab 
     }
 }
 
-void rows16_unpack_row(const struct rows16_format *f, const uint8_t *group, int64_t n_cols,
-                       int row, float *out)
+void rows16_unpack_row(const struct rows16_format *f, const uint8_t *group, int64_t n_cols, int row,
+                       float *out)
 {
     if (f->kind == ROWS16_ELEMENTS) {
         size_t size = (size_t)f->block_bytes / 16;

@@ -74,7 +74,8 @@ static void decode_IQ3_XXS(const void *block, int slab, struct codes32 *out)
 static void decode_IQ3_S(const void *block, int slab, struct codes32 *out)
 {
     const struct block_iq3_s *b = block;
-    out->scale[0] = f16_to_f32(b->d) * (float)(2 * (b->scales[slab / 2] >> 4 * (slab % 2) & 15) + 1);
+    out->scale[0] =
+        f16_to_f32(b->d) * (float)(2 * (b->scales[slab / 2] >> 4 * (slab % 2) & 15) + 1);
     for (int l = 0; l < 8; l++)
         put_signed(out->code + 4 * l, iq3_s_grid[b->qs[8 * slab + l] | (b->qh[slab] >> l & 1) << 8],
                    iq_signs[b->signs[4 * slab + l / 2]] + 4 * (l % 2), 4);
@@ -101,8 +102,8 @@ static void decode_IQ1_M(const void *block, int slab, struct codes32 *out)
 {
     const struct block_iq1_m *b = block;
     const unsigned short *w = b->scales;
-    float d = f16_to_f32((uint16_t)(w[0] >> 12 | (w[1] >> 8 & 0xF0) | (w[2] >> 4 & 0xF00) |
-                                    (w[3] & 0xF000)));
+    float d = f16_to_f32(
+        (uint16_t)(w[0] >> 12 | (w[1] >> 8 & 0xF0) | (w[2] >> 4 & 0xF00) | (w[3] & 0xF000)));
     for (int g = 0; g < 2; g++) {
         int s = w[slab / 2] >> (6 * (slab % 2) + 3 * g) & 7;
         out->scale[g] = d * (float)(2 * s + 1) * 0.125f;
@@ -192,9 +193,9 @@ HOT_INLINE void unpack(void (*decode)(const void *, int, struct codes32 *), size
 #define FILE_BYTES(name, id, elements, bytes, flags) FILE_BYTES_##name = bytes,
 enum { TENSOR_TYPE_LIST(FILE_BYTES) };
 
-#define DEFINE(name, bits, groups, min, shift)                                              \
-    void rows16_unpack_##name(const uint8_t *block, int slab, struct rows16_slab *out)      \
-    {                                                                                       \
-        unpack(decode_##name, FILE_BYTES_##name, groups, shift, block, slab, out);          \
+#define DEFINE(name, bits, groups, min, shift) \
+    void rows16_unpack_##name(const uint8_t *block, int slab, struct rows16_slab *out) \
+    { \
+        unpack(decode_##name, FILE_BYTES_##name, groups, shift, block, slab, out); \
     }
 ROWS16_BLOCKS_LIST(DEFINE)

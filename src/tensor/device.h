@@ -17,8 +17,8 @@ struct device_ops {
     /* Makes w resident from the file's bytes (n of them): sets dev, data, layout, bytes, owned.
      * w->name, type, shape and scale are set. The device may borrow the mapping (layout FILE);
      * when it does not, the caller gives the file's pages back afterwards. */
-    enum status (*weight_load)(struct device *, struct weight *w, const void *file_bytes,
-                               size_t n, struct error *);
+    enum status (*weight_load)(struct device *, struct weight *w, const void *file_bytes, size_t n,
+                               struct error *);
     void (*weight_release)(struct device *, struct weight *w);
     /* What weight_load would allocate, from type and shape alone (`plan`); 0: borrowed. */
     size_t (*weight_bytes)(const struct device *, const struct weight *w);
@@ -26,7 +26,8 @@ struct device_ops {
     enum status (*memory_take)(struct device *, size_t bytes, void **out, struct error *);
     void (*memory_drop)(struct device *, void *block, size_t bytes);
     enum status (*copy_in)(struct device *, void *to, const void *host, size_t n, struct error *);
-    enum status (*copy_out)(struct device *, void *host, const void *from, size_t n, struct error *);
+    enum status (*copy_out)(struct device *, void *host, const void *from, size_t n,
+                            struct error *);
     /* Bytes of one page of keys (or values): page_tokens rows of `dim` values for each head;
      * 0: this type cannot hold rows of that length. */
     int64_t (*kv_page_bytes)(const struct device *, enum tensor_type, int32_t n_heads, int32_t dim,

@@ -1,4 +1,5 @@
-/* The reference kernels: plain C, correct on every processor, what the others are tested against. */
+/* The reference kernels: plain C, correct on every processor, what the others are tested
+ * against. */
 #include "cpu/matmul_kernels.h"
 
 #include <math.h>
@@ -72,13 +73,13 @@ static inline void add_slab(int groups, bool has_min, int offset, const struct r
             }
 }
 
-#define DEFINE(name, bits, groups, has_min, shift)                                              \
+#define DEFINE(name, bits, groups, has_min, shift) \
     static void tile_##name(const struct rows16_slab *slabs, int n, const struct matmul_block *x, \
-                            float acc[MATMUL_TILE][ROWS16_ROWS])                                \
-    {                                                                                           \
-        for (int i = 0; i < n; i++)                                                             \
-            add_slab(groups, has_min, shift < 0 ? 0 : 1 << (shift < 0 ? 0 : shift), &slabs[i],  \
-                     &x[i], acc);                                                               \
+                            float acc[MATMUL_TILE][ROWS16_ROWS]) \
+    { \
+        for (int i = 0; i < n; i++) \
+            add_slab(groups, has_min, shift < 0 ? 0 : 1 << (shift < 0 ? 0 : shift), &slabs[i], \
+                     &x[i], acc); \
     }
 ROWS16_PLANES_LIST(DEFINE)
 ROWS16_BLOCKS_LIST(DEFINE)

@@ -93,7 +93,8 @@ static inline void quantize_block(const float *x, struct matmul_block *out, int 
         v[i] = _mm256_loadu_ps(x + 8 * i);
         largest = _mm256_max_epu32(largest, _mm256_and_si256(_mm256_castps_si256(v[i]), magnitude));
     }
-    __m128i m = _mm_max_epu32(_mm256_castsi256_si128(largest), _mm256_extracti128_si256(largest, 1));
+    __m128i m =
+        _mm_max_epu32(_mm256_castsi256_si128(largest), _mm256_extracti128_si256(largest, 1));
     m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0x4E));
     m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0xB1));
     float amax = _mm_cvtss_f32(_mm_castsi128_ps(m));
@@ -107,7 +108,8 @@ static inline void quantize_block(const float *x, struct matmul_block *out, int 
     sums = _mm256_hadd_epi32(sums, sums);
     __m128i two = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
     int32_t sum[3] = { _mm_cvtsi128_si32(two), _mm_extract_epi32(two, 1), 0 };
-    __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
+    __m256i bytes =
+        _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
     bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
     if (!usable) {
         bytes = _mm256_setzero_si256();

@@ -41,16 +41,23 @@ static const struct {
 } scale_fields[] = {
 #define ONE(NAME, name) { TENSOR_TYPE_##NAME, 1, { offsetof(struct block_##name, d) } },
 #define TWO(NAME, name, min) \
-    { TENSOR_TYPE_##NAME, 2, { offsetof(struct block_##name, d), offsetof(struct block_##name, min) } },
+    { TENSOR_TYPE_##NAME, \
+      2, \
+      { offsetof(struct block_##name, d), offsetof(struct block_##name, min) } },
     ONE(Q4_0, q4_0) TWO(Q4_1, q4_1, m) ONE(Q5_0, q5_0) TWO(Q5_1, q5_1, m) ONE(Q8_0, q8_0)
-    TWO(Q2_K, q2_k, dmin) ONE(Q3_K, q3_k) TWO(Q4_K, q4_k, dmin) TWO(Q5_K, q5_k, dmin)
-    ONE(Q6_K, q6_k) ONE(IQ2_XXS, iq2_xxs) ONE(IQ2_XS, iq2_xs) ONE(IQ2_S, iq2_s)
-    ONE(IQ3_XXS, iq3_xxs) ONE(IQ3_S, iq3_s) ONE(IQ1_S, iq1_s) ONE(IQ4_NL, iq4_nl)
-    ONE(IQ4_XS, iq4_xs) ONE(TQ1_0, tq1_0) ONE(TQ2_0, tq2_0) ONE(Q1_0, q1_0) ONE(Q2_0, q2_0)
-    { TENSOR_TYPE_IQ1_M, 0, { 0 } }, { TENSOR_TYPE_MXFP4, 0, { 0 } },
-    { TENSOR_TYPE_NVFP4, 0, { 0 } }, { TENSOR_TYPE_F32, 0, { 0 } }, { TENSOR_TYPE_F16, 0, { 0 } },
-    { TENSOR_TYPE_BF16, 0, { 0 } }, { TENSOR_TYPE_F8_E4M3, 0, { 0 } },
-    { TENSOR_TYPE_F8_E5M2, 0, { 0 } }, { TENSOR_TYPE_I8, 0, { 0 } },
+        TWO(Q2_K, q2_k, dmin) ONE(Q3_K, q3_k) TWO(Q4_K, q4_k, dmin) TWO(Q5_K, q5_k, dmin)
+            ONE(Q6_K, q6_k) ONE(IQ2_XXS, iq2_xxs) ONE(IQ2_XS, iq2_xs) ONE(IQ2_S, iq2_s)
+                ONE(IQ3_XXS, iq3_xxs) ONE(IQ3_S, iq3_s) ONE(IQ1_S, iq1_s) ONE(IQ4_NL, iq4_nl)
+                    ONE(IQ4_XS, iq4_xs) ONE(TQ1_0, tq1_0) ONE(TQ2_0, tq2_0) ONE(Q1_0, q1_0)
+                        ONE(Q2_0, q2_0){ TENSOR_TYPE_IQ1_M, 0, { 0 } },
+    { TENSOR_TYPE_MXFP4, 0, { 0 } },
+    { TENSOR_TYPE_NVFP4, 0, { 0 } },
+    { TENSOR_TYPE_F32, 0, { 0 } },
+    { TENSOR_TYPE_F16, 0, { 0 } },
+    { TENSOR_TYPE_BF16, 0, { 0 } },
+    { TENSOR_TYPE_F8_E4M3, 0, { 0 } },
+    { TENSOR_TYPE_F8_E5M2, 0, { 0 } },
+    { TENSOR_TYPE_I8, 0, { 0 } },
 #undef ONE
 #undef TWO
 };
@@ -112,8 +119,7 @@ struct problem {
 static void problem_init(struct problem *p, enum tensor_type type, int64_t n_rows, int64_t n_cols,
                          int64_t n_tokens)
 {
-    *p = (struct problem) { .type = type, .n_rows = n_rows, .n_cols = n_cols,
-                            .n_tokens = n_tokens };
+    *p = (struct problem){ .type = type, .n_rows = n_rows, .n_cols = n_cols, .n_tokens = n_tokens };
     p->file = random_weights(type, n_rows, n_cols, &p->row_bytes);
     p->packed_bytes = matmul_packed_bytes(type, n_rows, n_cols);
     assert_true(p->packed_bytes > 0);
@@ -122,8 +128,12 @@ static void problem_init(struct problem *p, enum tensor_type type, int64_t n_row
     int64_t groups = matmul_row_groups(n_rows);
     matmul_pack(type, n_rows, n_cols, p->file, packed, groups / 2, groups);
     matmul_pack(type, n_rows, n_cols, p->file, packed, 0, groups / 2);
-    p->w = (struct weight) { .type = type, .n_experts = 1, .n_rows = n_rows, .n_cols = n_cols,
-                             .data = packed, .layout = WEIGHT_LAYOUT_ROWS16 };
+    p->w = (struct weight){ .type = type,
+                            .n_experts = 1,
+                            .n_rows = n_rows,
+                            .n_cols = n_cols,
+                            .data = packed,
+                            .layout = WEIGHT_LAYOUT_ROWS16 };
     p->x = mem_array(float, (size_t)(n_tokens * n_cols));
     for (int64_t i = 0; i < n_tokens * n_cols; i++)
         p->x[i] = random_float() * (i % 97 == 0 ? 8.0f : 1.0f);
@@ -145,8 +155,9 @@ static void multiply(const struct matmul_kernels *kernels, const struct problem 
     assert_non_null(x);
     matmul_activate(kernels, operand, p->x + first * p->n_cols, p->n_cols, n, p->n_cols, x, 0,
                     matmul_token_tiles(n));
-    struct matmul_args args = { .w = &p->w, .operand = operand, .x = x, .n_tokens = n,
-                                .out = out, .out_stride = p->n_rows };
+    struct matmul_args args = {
+        .w = &p->w, .operand = operand, .x = x, .n_tokens = n, .out = out, .out_stride = p->n_rows
+    };
     int64_t groups = matmul_row_groups(p->n_rows);
     matmul_run(kernels, &args, groups / 3, groups);
     matmul_run(kernels, &args, 0, groups / 3);
@@ -355,20 +366,26 @@ static void test_epilogue(void **state)
         bias[i] = random_float(), row_scale[i] = random_float();
     for (int i = 0; i < 3 * 25; i++)
         out[i] = 7;
-    q.w.scale = (struct weight_scale) { WEIGHT_SCALE_ROW, TENSOR_TYPE_F32, row_scale, 1.0f };
+    q.w.scale = (struct weight_scale){ WEIGHT_SCALE_ROW, TENSOR_TYPE_F32, row_scale, 1.0f };
     _Alignas(64) uint8_t x[4096];
     assert_true(matmul_operand_bytes(MATMUL_INT8, 3, 64) <= sizeof x);
     matmul_activate(kernels, MATMUL_INT8, p.x, 64, 3, 64, x, 0, 1);
-    struct matmul_args args = { .w = &p.w, .up = &q.w, .glu = subtract, .operand = MATMUL_INT8,
-                                .x = x, .n_tokens = 3, .out = out, .out_stride = 25,
-                                .bias = bias, .add = true };
+    struct matmul_args args = { .w = &p.w,
+                                .up = &q.w,
+                                .glu = subtract,
+                                .operand = MATMUL_INT8,
+                                .x = x,
+                                .n_tokens = 3,
+                                .out = out,
+                                .out_stride = 25,
+                                .bias = bias,
+                                .add = true };
     matmul_run(kernels, &args, 0, 2);
     for (int t = 0; t < 3; t++)
         for (int r = 0; r < 25; r++) {
             float expected = 7;
             if (r < 20)
-                expected += (plain[t * 20 + r] + bias[r]) -
-                            2.0f * (up[t * 20 + r] * row_scale[r]);
+                expected += (plain[t * 20 + r] + bias[r]) - 2.0f * (up[t * 20 + r] * row_scale[r]);
             assert_float_equal(out[t * 25 + r], expected, 1e-5f);
         }
     problem_release(&p);
@@ -394,12 +411,9 @@ static void test_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_few_tokens),
-        cmocka_unit_test(test_many_tokens),
-        cmocka_unit_test(test_token_chunks),
-        cmocka_unit_test(test_extremes),
-        cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_sizes),       cmocka_unit_test(test_few_tokens),
+        cmocka_unit_test(test_many_tokens), cmocka_unit_test(test_token_chunks),
+        cmocka_unit_test(test_extremes),    cmocka_unit_test(test_hostile),
         cmocka_unit_test(test_epilogue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
