@@ -78,15 +78,16 @@ static void put_geometry(struct strbuf *out, const json_t *report)
             strbuf_printf(out, "geometry       unknown: %s\n", problem);
         return;
     }
-    strbuf_printf(out, "geometry       %lld layers of width %lld, %lld heads of %lld (%lld for keys and "
-           "values)\n",
-           number_of(g, "layers"), number_of(g, "embedding"), number_of(g, "heads"),
-           number_of(g, "head_dim"), number_of(g, "kv_heads"));
-    strbuf_printf(out, "               vocabulary %lld, context %lld", number_of(g, "vocabulary"),
-           number_of(g, "context"));
+    strbuf_printf(out,
+                  "geometry       %lld layers of width %lld, %lld heads of %lld (%lld for keys "
+                  "and values)\n",
+                  number_of(g, "layers"), number_of(g, "embedding"), number_of(g, "heads"),
+                  number_of(g, "head_dim"), number_of(g, "kv_heads"));
+    strbuf_printf(out, "               vocabulary %lld, context %lld",
+                  number_of(g, "vocabulary"), number_of(g, "context"));
     if (number_of(g, "sliding_window") > 0)
         strbuf_printf(out, ", a window of %lld in %lld layers", number_of(g, "sliding_window"),
-               number_of(g, "sliding_layers"));
+                      number_of(g, "sliding_layers"));
     strbuf_putc(out, '\n');
 }
 
@@ -100,8 +101,8 @@ static void put_weights(struct strbuf *out, const json_t *report)
     const char *name;
     json_t *row;
     json_object_foreach((json_t *)types, name, row) {
-        strbuf_printf(out, "               %-8s %5lld tensors %10.1f MiB\n", name, number_of(row, "tensors"),
-               mib(number_of(row, "bytes")));
+        strbuf_printf(out, "               %-8s %5lld tensors %10.1f MiB\n", name,
+                      number_of(row, "tensors"), mib(number_of(row, "bytes")));
     }
 }
 
@@ -112,22 +113,26 @@ static void put_summary(struct strbuf *out, const json_t *report)
     if (number_of(report, "version") > 0)
         strbuf_printf(out, " version %lld", number_of(report, "version"));
     strbuf_printf(out, ", %lld file%s, %.1f MiB\n", number_of(report, "parts"),
-           number_of(report, "parts") == 1 ? "" : "s", mib(number_of(report, "file_bytes")));
+                  number_of(report, "parts") == 1 ? "" : "s", mib(number_of(report, "file_bytes")));
     strbuf_printf(out, "name           %s\n", text_of(report, "name", "none"));
     strbuf_printf(out, "architecture   %s\n", text_of(report, "architecture", "none"));
-    strbuf_printf(out, "family         %s\n", text_of(report, "family", "none that this version knows"));
+    strbuf_printf(out, "family         %s\n",
+                  text_of(report, "family", "none that this version knows"));
     put_geometry(out, report);
     put_weights(out, report);
     if (json_is_object(tokenizer)) {
         const char *pre = text_of(tokenizer, "pre", NULL);
-        strbuf_printf(out, "tokenizer      %s%s%s, %lld tokens\n", text_of(tokenizer, "kind", "unnamed"),
-               pre ? ", split as " : "", pre ? pre : "", number_of(tokenizer, "tokens"));
+        strbuf_printf(out, "tokenizer      %s%s%s, %lld tokens\n",
+                      text_of(tokenizer, "kind", "unnamed"), pre ? ", split as " : "",
+                      pre ? pre : "", number_of(tokenizer, "tokens"));
     } else {
         strbuf_printf(out, "tokenizer      none\n");
     }
-    strbuf_printf(out, "chat template  %s\n", json_is_true(json_object_get(report, "chat_template")) ?
-                                      "yes (--template prints it)" : "none");
-    strbuf_printf(out, "metadata       %zu keys\n", json_object_size(json_object_get(report, "metadata")));
+    bool has_template = json_is_true(json_object_get(report, "chat_template"));
+    strbuf_printf(out, "chat template  %s\n",
+                  has_template ? "yes (--template prints it)" : "none");
+    strbuf_printf(out, "metadata       %zu keys\n",
+                  json_object_size(json_object_get(report, "metadata")));
 }
 
 static void put_tensors(struct strbuf *out, const json_t *report)

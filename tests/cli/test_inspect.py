@@ -61,7 +61,8 @@ def test_families(folder):
                                           "shape": [10, 64], "bytes": 2560}], r)
     r, code, err = report(gguf(folder + "/bad.gguf", llama(**{"attention.head_count": 0})))
     case("a refused configuration is a finding, not a failure", code == 0 and
-         r["family"] == "llama" and r["geometry"] is None and "head_count" in r["problem"], err or r)
+         r["family"] == "llama" and r["geometry"] is None and "head_count" in r["problem"],
+         err or r)
     r, code, err = report(gguf(folder + "/odd.gguf", [pair("general.architecture", 8, "odd")]))
     case("an unknown architecture", code == 0 and r["family"] is None and
          r["architecture"] == "odd" and r["geometry"] is None, err or r)
@@ -80,7 +81,8 @@ def test_text_parts(folder):
     case("tokenizer and template", code == 0 and r["chat_template"] is True and
          r["tokenizer"] == {"kind": "gpt2", "pre": "smollm", "tokens": 20}, err or r)
     array = r.get("metadata", {}).get("tokenizer.ggml.tokens", {})
-    case("arrays are cut short", array == {"array_of": "string", "count": 20, "first": words[:8]}, r)
+    case("arrays are cut short", array == {"array_of": "string", "count": 20, "first": words[:8]},
+         r)
     code, out, err = run("inspect", path, "--template")
     case("--template is exact", code == 0 and out == "{{ messages }}\n", out + err)
     code, out, err = run("inspect", path)
@@ -95,7 +97,8 @@ def test_text_parts(folder):
 def test_values(folder):
     nan = float("nan")
     good = gguf(folder + "/good.gguf", [], [("a", (32, 2), [1.0] * 64)])
-    bad = gguf(folder + "/nan.gguf", [], [("a", (32,), [1.0] * 32), ("b", (32,), [1.0] * 7 + [nan] * 25)])
+    bad = gguf(folder + "/nan.gguf", [], [("a", (32,), [1.0] * 32),
+                                           ("b", (32,), [1.0] * 7 + [nan] * 25)])
     code, out, err = run("inspect", good, "--check")
     case("--check of good values", code == 0 and "all finite" in out, err)
     code, out, err = run("inspect", bad, "--check")
