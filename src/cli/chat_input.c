@@ -189,7 +189,7 @@ static void save_history(struct chat_input *in)
     if (!f)
         return;
     (void)fchmod(fd, 0600);
-    history(in->history, &event, H_SAVE_FP, (size_t)-1, f);
+    history(in->history, &event, H_SAVE_FP, f);
     fclose(f);
 }
 

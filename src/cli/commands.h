@@ -5,6 +5,7 @@
 
 #define CLI_COMMANDS(X) \
     X(generate) \
+    X(chat) \
     X(serve) \
     X(inspect) \
     X(plan) \
