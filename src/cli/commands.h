@@ -10,6 +10,7 @@
     X(inspect) \
     X(plan) \
     X(eval) \
+    X(bench) \
     X(doctor) \
     X(tokenize) \
     X(detokenize) \
