@@ -79,12 +79,12 @@ static void put_geometry(struct strbuf *out, const json_t *report)
         return;
     }
     strbuf_printf(out,
-                  "geometry       %lld layers of width %lld, %lld heads of %lld (%lld for keys and "
-                  "values)\n",
+                  "geometry       %lld layers of width %lld, %lld heads of %lld (%lld for keys "
+                  "and values)\n",
                   number_of(g, "layers"), number_of(g, "embedding"), number_of(g, "heads"),
                   number_of(g, "head_dim"), number_of(g, "kv_heads"));
-    strbuf_printf(out, "               vocabulary %lld, context %lld", number_of(g, "vocabulary"),
-                  number_of(g, "context"));
+    strbuf_printf(out, "               vocabulary %lld, context %lld",
+                  number_of(g, "vocabulary"), number_of(g, "context"));
     if (number_of(g, "sliding_window") > 0)
         strbuf_printf(out, ", a window of %lld in %lld layers", number_of(g, "sliding_window"),
                       number_of(g, "sliding_layers"));
@@ -95,13 +95,12 @@ static void put_weights(struct strbuf *out, const json_t *report)
 {
     const json_t *types = json_object_get(report, "types");
     strbuf_printf(out, "parameters     %.1f M, %.1f M of them token embeddings\n",
-                  (double)number_of(report, "parameters") / 1e6,
-                  (double)number_of(report, "embedding_parameters") / 1e6);
+           (double)number_of(report, "parameters") / 1e6,
+           (double)number_of(report, "embedding_parameters") / 1e6);
     strbuf_printf(out, "tensors        %lld\n", number_of(report, "n_tensors"));
     const char *name;
     json_t *row;
-    json_object_foreach((json_t *)types, name, row)
-    {
+    json_object_foreach((json_t *)types, name, row) {
         strbuf_printf(out, "               %-8s %5lld tensors %10.1f MiB\n", name,
                       number_of(row, "tensors"), mib(number_of(row, "bytes")));
     }
@@ -129,10 +128,9 @@ static void put_summary(struct strbuf *out, const json_t *report)
     } else {
         strbuf_printf(out, "tokenizer      none\n");
     }
+    bool has_template = json_is_true(json_object_get(report, "chat_template"));
     strbuf_printf(out, "chat template  %s\n",
-                  json_is_true(json_object_get(report, "chat_template"))
-                      ? "yes (--template prints it)"
-                      : "none");
+                  has_template ? "yes (--template prints it)" : "none");
     strbuf_printf(out, "metadata       %zu keys\n",
                   json_object_size(json_object_get(report, "metadata")));
 }
@@ -141,10 +139,9 @@ static void put_tensors(struct strbuf *out, const json_t *report)
 {
     size_t i;
     json_t *t, *dim;
-    json_array_foreach(json_object_get(report, "tensors"), i, t)
-    {
+    json_array_foreach(json_object_get(report, "tensors"), i, t) {
         strbuf_printf(out, "%-8s %12lld  %s [", text_of(t, "type", ""), number_of(t, "bytes"),
-                      text_of(t, "name", ""));
+               text_of(t, "name", ""));
         size_t d;
         json_array_foreach(json_object_get(t, "shape"), d, dim)
             strbuf_printf(out, d ? ", %lld" : "%lld", (long long)json_integer_value(dim));
@@ -156,8 +153,7 @@ static void put_metadata(struct strbuf *out, const json_t *report)
 {
     const char *key;
     json_t *value;
-    json_object_foreach(json_object_get(report, "metadata"), key, value)
-    {
+    json_object_foreach(json_object_get(report, "metadata"), key, value) {
         strbuf_printf(out, "%s = ", key);
         put_value(out, value);
     }

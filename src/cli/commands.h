@@ -5,10 +5,12 @@
 
 #define CLI_COMMANDS(X) \
     X(generate) \
+    X(chat) \
     X(serve) \
     X(inspect) \
     X(plan) \
     X(eval) \
+    X(bench) \
     X(doctor) \
     X(tokenize) \
     X(detokenize) \

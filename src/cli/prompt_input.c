@@ -65,7 +65,7 @@ static void add_message(json_t *messages, const char *role, struct str text)
     json_array_append_new(messages, m);
 }
 
-static enum status take_kwargs(const struct options *o, json_t *request, struct error *err)
+enum status prompt_take_kwargs(const struct options *o, json_t *request, struct error *err)
 {
     if (options_given(o, "enable-thinking"))
         json_object_set_new(request, "enable_thinking",
@@ -83,7 +83,7 @@ static enum status take_kwargs(const struct options *o, json_t *request, struct 
                                         "--chat-template-kwargs: expected a JSON object");
 }
 
-static enum status read_messages(const char *path, json_t **out, struct error *err)
+enum status prompt_read_messages(const char *path, json_t **out, struct error *err)
 {
     json_t *value;
     TRY(json_parse_file(path, MAX_INPUT_BYTES, 0, &value, err));
@@ -104,7 +104,7 @@ enum status prompt_conversation(const struct options *o, struct str text,
     json_t *request = NULL;
     const char *system = options_text(o, "system");
     if (messages_path) {
-        TRY(read_messages(messages_path, &request, err));
+        TRY(prompt_read_messages(messages_path, &request, err));
         if (system)
             json_array_insert_new(json_object_get(request, "messages"), 0,
                                   json_pack("{s:s, s:s}", "role", "system", "content", system));
@@ -115,7 +115,7 @@ enum status prompt_conversation(const struct options *o, struct str text,
             add_message(messages, "system", str_of(system));
         add_message(messages, "user", text);
     }
-    enum status status = take_kwargs(o, request, err);
+    enum status status = prompt_take_kwargs(o, request, err);
     if (status != STATUS_OK) {
         json_decref(request);
         return status;

@@ -1,0 +1,173 @@
+"""ingot chat: from a pipe, and at a terminal of its own. Answers are replayed (--script)."""
+import json
+import os
+import pty
+import re
+import select
+import signal
+import stat
+import tempfile
+import time
+
+from cases import INGOT, case, finish, not_run, run
+
+MODEL = os.environ.get("INGOT_SMOLLM2")
+LONG = "one two three four five six seven eight nine ten " * 40
+
+
+def chat(folder, turns, text, *flags):
+    script = os.path.join(folder, "script.json")
+    with open(script, "w") as f:
+        json.dump(turns, f)
+    return run("chat", MODEL, "--script", script, *flags, stdin=text)
+
+
+def test_pipe(folder):
+    code, out, err = chat(folder, ["First.", "Second\nline."], "hello\nagain\n")
+    case("one message a line", code == 0 and out == "First.\nSecond\nline.\n", out + err)
+    code, out, err = chat(folder, ["A."], "no line end")
+    case("the last line needs no end", code == 0 and out == "A.\n", out + err)
+    code, out, err = chat(folder, [], "")
+    case("nothing in, nothing out", code == 0 and out == "", out + err)
+    code, out, err = chat(folder, ["A."], "/nonsense\n")
+    case("an unknown command", code == 1 and "/help lists them" in err and out == "", out + err)
+    code, out, err = chat(folder, ["A.", "B."], "hello\n/quit\nnever\n")
+    case("/quit", code == 0 and out == "A.\n", out + err)
+
+
+def test_conversation(folder):
+    saved = os.path.join(folder, "saved.json")
+    code, out, err = chat(folder, ["A.", "B.", "C."], "one \\\ntwo\n//slash\n/system Be brief.\n"
+                          f"/save {saved}\n")
+    with open(saved) as f:
+        value = json.load(f)
+    case("/save keeps roles and texts", code == 0 and value["messages"] == [
+        {"role": "system", "content": "Be brief."}, {"role": "user", "content": "one \ntwo"},
+        {"role": "assistant", "content": "A."}, {"role": "user", "content": "/slash"},
+        {"role": "assistant", "content": "B."}], value)
+    case("a saved conversation is private", stat.S_IMODE(os.stat(saved).st_mode) == 0o600)
+    code, out, err = chat(folder, ["X.", "Y.", "C."], f"/load {saved}\n/system\nmore\n"
+                          f"/undo\n/undo\n/save {saved}\n")
+    with open(saved) as f:
+        value = json.load(f)
+    case("/load goes on, /undo drops turns", code == 0 and out == "Be brief.\nC.\n" and
+         [m["role"] for m in value["messages"]] == ["system", "user", "assistant"], out + err)
+    code, out, err = chat(folder, ["A.", "B."], f"hi\n/reset\n/regen\n/save {saved}\n")
+    with open(saved) as f:
+        value = json.load(f)
+    case("/reset and /regen without an answer", code == 1 and value["messages"] == [] and
+         "no answer yet" in err, out + err)
+    code, out, err = chat(folder, ["A."], "hi\n/regen\n")
+    case("/regen answers again", code == 0 and out == "A.\nA.\n", out + err)
+    with open(saved, "w") as f:
+        f.write('{"messages": [3]}')
+    code, out, err = chat(folder, [], f"/load {saved}\n")
+    case("/load of nonsense", code == 1 and "messages[0]" in err, err)
+
+
+def test_settings(folder):
+    code, out, err = chat(folder, [], "/set top-k 7\n/set seed 5\n/set\n/set top_p 2\n/set x 1\n")
+    case("/set", code == 1 and re.search(r"top_k +7\n", out) and re.search(r"seed +5\n", out) and
+         "from 0 to 1, found '2'" in err and "no setting 'x'" in err, out + err)
+    code, out, err = chat(folder, ["A."], "/tokens hello world\nhi\n/tokens\n/stats\n/help\n")
+    case("/tokens, /stats, /help", code == 0 and out.startswith("2 tokens: ") and
+         re.search(r"\n\d+ of \d+ tokens\n", out) and "last answer:" in out and
+         "/regen" in out, out + err)
+    code, out, err = chat(folder, ["<think>\nhm\n</think>\n\nYes."], "/thinking hide\nhi\n")
+    case("/thinking hide", code == 0 and out == "Yes.\n", out + err)
+    code, out, err = run("chat", MODEL, "--session", "x")
+    case("--session is refused by name", code == 2 and "--session" in err, err)
+    code, out, err = chat(folder, ["A."], "word " * 200 + "\nshort\n", "--context", "100")
+    case("too long a message is refused, the next one is answered", code == 1 and out == "A.\n" and
+         "100" in err, out + err)
+
+
+class Terminal:
+    def __init__(self, folder, turns):
+        script = os.path.join(folder, "script.json")
+        with open(script, "w") as f:
+            json.dump(turns, f)
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            os.environ.update(XDG_STATE_HOME=folder, TERM="xterm", LC_ALL="C.UTF-8")
+            os.execv(INGOT, [INGOT, "chat", MODEL, "--script", script])
+        self.seen = ""
+
+    def send(self, text):
+        os.write(self.fd, text.encode())
+
+    def wait(self, part, seconds=60):
+        """Reads until `part` was printed; what is read up to there is forgotten."""
+        end = time.time() + seconds
+        while part not in self.seen and time.time() < end:
+            if not select.select([self.fd], [], [], 0.2)[0]:
+                continue
+            try:
+                self.seen += os.read(self.fd, 65536).decode(errors="replace")
+            except OSError:
+                break
+        found = part in self.seen
+        self.seen = self.seen.split(part, 1)[1] if found else self.seen
+        return found
+
+    def end(self, seconds=20):
+        end = time.time() + seconds
+        while time.time() < end:
+            self.wait("\0", 0.1)
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                os.close(self.fd)
+                return os.waitstatus_to_exitcode(status)
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        return "still running"
+
+
+def test_terminal(folder):
+    t = Terminal(folder, ["Answer one.", LONG, "Answer three."])
+    case("a greeting and a prompt", t.wait("/help lists the commands") and t.wait("> "), t.seen)
+    t.send("hellx\x7fo\r")
+    case("an edited line is answered", t.wait("Answer one.") and t.wait("> "), t.seen)
+    t.send("go\r")
+    case("the answer streams", t.wait("three four"), t.seen)
+    t.send("\x03")
+    case("Ctrl-C stops the answer only", t.wait("> "), t.seen)
+    t.send("\x1b[200~first\nsecond\x1b[201~\r")
+    case("a paste is one message", t.wait("Answer three.") and t.wait("> "), t.seen)
+    saved = os.path.join(folder, "pasted.json")
+    t.send(f"/save {saved}\r")
+    t.wait("messages saved")
+    with open(saved) as f:
+        messages = json.load(f)["messages"]
+    case("what the paste said", messages[4:5] == [{"role": "user", "content": "first\nsecond"}],
+         messages)
+    case("the stopped answer stays as far as it went", messages[3]["content"] and
+         LONG.startswith(messages[3]["content"]) and len(messages[3]["content"]) < len(LONG) - 1,
+         messages[3])
+    t.wait("> ")
+    t.send("\x04")
+    case("Ctrl-D ends", t.end() == 0)
+    history = os.path.join(folder, "ingot", "history")
+    with open(history) as f:
+        lines = f.read()
+    case("the history is kept", "hello" in lines and
+         stat.S_IMODE(os.stat(history).st_mode) == 0o600, lines)
+    t = Terminal(folder, ["A."])
+    t.wait("> ")
+    t.send("\x03")
+    t.wait("once more")
+    t.wait("> ")
+    t.send("\x03")
+    code = t.end()
+    case("Ctrl-C twice at the prompt quits", code == 130, code)
+
+
+if MODEL:
+    with tempfile.TemporaryDirectory() as temporary:
+        test_pipe(temporary)
+        test_conversation(temporary)
+        test_settings(temporary)
+        test_terminal(temporary)
+else:
+    not_run("ingot chat", "no package registry, so no model")
+finish()
