@@ -45,9 +45,10 @@ HOT_INLINE VF vf_where_less(VF a, VF b, VF x, VF y)
 {
     return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
 }
+/* For numbers within a binary32's whole range of int32. */
 HOT_INLINE VF vf_round(VF a)
 {
-    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    return _mm512_cvtepi32_ps(_mm512_cvtps_epi32(a));
 }
 /* 2^n for whole n from -127 (gives 0) to 128 (gives infinity) */
 HOT_INLINE VF vf_pow2(VF n)
