@@ -235,6 +235,8 @@ static void bind_kernels(struct cpu_device *d)
         d->isa = CPU_ISA_REFERENCE;
     }
     d->products = matmul_kernels_choose(&d->features, isa_names[d->isa]);
+    if (!d->products) /* the set has row kernels only */
+        d->products = matmul_kernels_choose(&d->features, "reference");
     d->base.kernels = d->isa == CPU_ISA_REFERENCE ? &cpu_reference_kernels : &cpu_op_kernels;
     CHECK(d->products || d->isa == CPU_ISA_REFERENCE);
 }
