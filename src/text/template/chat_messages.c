@@ -206,6 +206,14 @@ static void copy_reasoning(json_t *message)
             json_object_set_new(message, names[i], share(text));
 }
 
+/* Role and text, and nothing else: the usual message, which is shared as it is. */
+static bool is_plain(const struct chat_template *t, const json_t *message, const char *role)
+{
+    return json_object_size(message) == 2 &&
+           json_is_string(json_object_get(message, "content")) && !t->wants_parts &&
+           strcmp(role, "developer") != 0 && strcmp(role, "function") != 0;
+}
+
 static enum status repair_message(const struct chat_template *t, const json_t *message,
                                   size_t index, json_t **out, struct error *err)
 {
@@ -213,6 +221,10 @@ static enum status repair_message(const struct chat_template *t, const json_t *m
     if (!json_is_object(message) || !role)
         return error_set(err, STATUS_INVALID, "messages[%zu]: expected an object with a role",
                          index);
+    if (is_plain(t, message, role)) {
+        *out = share(message);
+        return STATUS_OK;
+    }
     json_t *copy = json_copy((json_t *)(uintptr_t)message);
     if (strcmp(role, "developer") == 0 && !t->caps.supports_developer_role)
         json_object_set_new(copy, "role", json_string("system"));

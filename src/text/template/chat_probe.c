@@ -1,4 +1,5 @@
 /* What a template can do, found by rendering small conversations and looking for marks. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -107,9 +108,19 @@ static json_t *call(const char *id, const char *name, json_t *arguments)
                      name, "arguments", arguments);
 }
 
-static json_t *object_arguments(void)
+static json_t *object_arguments(const char *value)
 {
-    return json_pack("{s:s}", "zqKey", "zqValue");
+    return json_pack("{s:s}", "zqName", value);
+}
+
+static json_t *text_arguments(const char *value)
+{
+    json_t *object = object_arguments(value);
+    char *text = json_dumps(object, 0);
+    json_t *arguments = json_string(text);
+    json_decref(object);
+    free(text); /* jansson's */
+    return arguments;
 }
 
 /* A user's turn, the calls (taken over), and the result of the first. */
@@ -138,17 +149,17 @@ static json_t *one_call(const struct chat_template *t, json_t *arguments, json_t
 
 static void probe_arguments(struct chat_template *t)
 {
-    char *object = probe(t, one_call(t, object_arguments(), json_string("")));
+    char *object = probe(t, one_call(t, object_arguments("zqValue"), json_string("")));
     if (!has(object, "zqValue")) {
         t->wants_short_ids = true;
         mem_free(object);
-        object = probe(t, one_call(t, object_arguments(), json_string("")));
+        object = probe(t, one_call(t, object_arguments("zqValue"), json_string("")));
         t->wants_short_ids = has(object, "zqValue");
     }
-    char *text = probe(t, one_call(t, json_string("{\"zqKey\": \"zqValue\"}"), json_string("")));
+    char *text = probe(t, one_call(t, text_arguments("zqValue"), json_string("")));
     /* Printed as Python prints a dict: the template expected text. */
-    bool object_works = has(object, "zqValue") && !has(object, "'zqKey'");
-    bool text_works = has(text, "\"zqKey\"") && !has(text, "\\\"zqKey");
+    bool object_works = has(object, "zqValue") && !has(object, "'zqName'");
+    bool text_works = has(text, "\"zqName\"") && !has(text, "\\\"zqName");
     t->caps.supports_tool_calls = object_works || text_works;
     t->caps.wants_object_arguments = object_works;
     t->wants_text_arguments = text_works && !object_works;
@@ -158,9 +169,9 @@ static void probe_arguments(struct chat_template *t)
     mem_free(text);
 }
 
-static json_t *some_arguments(const struct chat_template *t)
+static json_t *some_arguments(const struct chat_template *t, const char *value)
 {
-    return t->wants_text_arguments ? json_string("{\"zqKey\": \"zqValue\"}") : object_arguments();
+    return t->wants_text_arguments ? text_arguments(value) : object_arguments(value);
 }
 
 static void probe_tools(struct chat_template *t)
@@ -169,11 +180,11 @@ static void probe_tools(struct chat_template *t)
     json_object_set_new(with_tools, "tools", tool_list());
     t->caps.supports_tools = shows(t, with_tools, "zqTool", NULL);
     probe_arguments(t);
-    json_t *calls = json_pack("[o, o]", call(probe_id(t), "zqTool", some_arguments(t)),
-                              call("callzq002", "zqOther", some_arguments(t)));
-    t->caps.supports_parallel_calls = shows(t, calling(calls, json_string("")), "zqOther", NULL);
+    json_t *calls = json_pack("[o, o]", call(probe_id(t), "zqTool", some_arguments(t, "zqValue")),
+                              call("callzq002", "zqTool", some_arguments(t, "zqSecond")));
+    t->caps.supports_parallel_calls = shows(t, calling(calls, json_string("")), "zqSecond", NULL);
     json_t *null_content = t->caps.supports_tool_calls
-                               ? one_call(t, some_arguments(t), json_null())
+                               ? one_call(t, some_arguments(t, "zqValue"), json_null())
                                : conversation(json_pack("[o, {s:s, s:n}, o]", user("hi"), "role",
                                                         "assistant", "content", user("zqEnd")));
     const char *mark = t->caps.supports_tool_calls ? "zqValue" : "zqEnd";
@@ -204,7 +215,8 @@ static void probe_reasoning(struct chat_template *t)
 {
     json_t *turn = reasoned("");
     json_object_set_new(turn, "tool_calls",
-                        json_pack("[o]", call(probe_id(t), "zqTool", some_arguments(t))));
+                        json_pack("[o]", call(probe_id(t), "zqTool",
+                                              some_arguments(t, "zqValue"))));
     json_t *result = json_pack("{s:s, s:s, s:s}", "role", "tool", "content", "zqResult",
                                "tool_call_id", probe_id(t));
     json_t *last = conversation(json_pack("[o, o, o]", user("hi"), turn, result));

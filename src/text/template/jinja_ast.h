@@ -33,7 +33,7 @@ enum jnode_type {
     JN_PRINT,      /* a */
     JN_BODY,       /* kids */
     JN_IF,         /* if a: b, else c (a JN_IF for elif) */
-    JN_FOR,        /* target a in b [if c]: kids[0], else kids[1]; op: recursive */
+    JN_FOR,        /* target a in b [if c]: kids[0], else kids[1]; op: enum jfor_flags */
     JN_SET,        /* target a = b */
     JN_SET_BLOCK,  /* target a = filters b of the output of c */
     JN_MACRO,      /* symbol, parameters, body a */
@@ -47,6 +47,13 @@ enum jnode_type {
     JN_BREAK,
     JN_CONTINUE,
     JN_NAMESPACE_TARGET, /* symbol . value.s, on the left of set */
+};
+
+enum jfor_flags {
+    JFOR_RECURSIVE = 1,
+    /* The body is one `if` whose condition cannot change while it is false: the first time it
+     * is, the rest of the loop does nothing. Templates search backwards in this way. */
+    JFOR_ENDS_WHEN_FALSE = 2,
 };
 
 enum jop {

@@ -154,11 +154,11 @@ static bool spans_of(struct jinja *r, struct jbuffer *buffer, const struct jstr 
     return true;
 }
 
-/* Moves `a` to a new buffer with room for more. */
+/* Moves `a` to a new buffer with room for `needed` bytes, and for more if it grew before. */
 static struct jbuffer *buffer_new(struct jinja *r, const struct jstr *a, size_t needed, char **ptr)
 {
     struct jbuffer *buffer = jinja_alloc(r, 1, sizeof *buffer);
-    size_t capacity = a->buffer ? 2 * needed : needed + MIN(needed / 2, 64);
+    size_t capacity = a->buffer ? 2 * needed : needed;
     *ptr = buffer ? jinja_alloc(r, capacity, 1) : NULL;
     if (!*ptr)
         return NULL;
@@ -168,13 +168,33 @@ static struct jbuffer *buffer_new(struct jinja *r, const struct jstr *a, size_t 
     return spans_of(r, buffer, a, 0) ? buffer : NULL;
 }
 
-struct jv jv_concat(struct jinja *r, struct jstr *a, struct jstr *b)
+static struct jv buffer_string(struct jinja *r, struct jbuffer *buffer, const char *ptr)
 {
-    if (a->len == 0)
-        return jv_of_str(b);
-    if (b->len == 0)
+    struct jstr *s = jinja_alloc(r, 1, sizeof *s);
+    if (!s)
+        return jv_no_memory(r);
+    size_t len = buffer->used;
+    bool whole = buffer->n_spans == 1 && buffer->spans[0].from == 0 && buffer->spans[0].to == len;
+    *s = (struct jstr){ .ptr = ptr, .len = len, .n_chars = JSTR_UNCOUNTED, .buffer = buffer,
+                        .spans = buffer->spans, .n_spans = buffer->n_spans,
+                        .source = buffer->n_spans == 0 ? JSTR_OWN
+                                  : whole              ? JSTR_VALUE
+                                                       : JSTR_MIXED };
+    return jv_of_str(s);
+}
+
+struct jv jv_concat(struct jinja *r, struct jstr *const *parts, size_t n)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < n; i++)
+        len += parts[i]->len; /* at most the output limit each, and few */
+    while (n > 1 && parts[0]->len == 0) {
+        parts++;
+        n--;
+    }
+    struct jstr *a = parts[0];
+    if (len == a->len)
         return jv_of_str(a);
-    size_t len = a->len + b->len;
     if (len > JINJA_MAX_OUTPUT_BYTES)
         return jv_fail(r, JINJA_FAILURE_LIMIT, "a text is longer than %u MiB",
                        JINJA_MAX_OUTPUT_BYTES >> 20);
@@ -185,20 +205,11 @@ struct jv jv_concat(struct jinja *r, struct jstr *a, struct jstr *b)
             return (struct jv){ .kind = JV_FAILURE };
         buffer = buffer_new(r, a, len, &ptr);
     }
-    struct jstr *s = buffer ? jinja_alloc(r, 1, sizeof *s) : NULL;
-    if (!s)
-        return jv_no_memory(r);
-    memcpy(ptr + a->len, b->ptr, b->len);
-    buffer->used = len;
-    if (!spans_of(r, buffer, b, a->len))
-        return jv_no_memory(r);
-    bool whole = buffer->n_spans == 1 && buffer->spans[0].from == 0 && buffer->spans[0].to == len;
-    *s = (struct jstr){ .ptr = ptr, .len = len, .n_chars = JSTR_UNCOUNTED, .buffer = buffer,
-                        .spans = buffer->spans, .n_spans = buffer->n_spans,
-                        .source = buffer->n_spans == 0 ? JSTR_OWN
-                                  : whole              ? JSTR_VALUE
-                                                       : JSTR_MIXED };
-    if (a->n_chars != JSTR_UNCOUNTED && b->n_chars != JSTR_UNCOUNTED)
-        s->n_chars = a->n_chars + b->n_chars;
-    return jv_of_str(s);
+    for (size_t i = 1; buffer && i < n; i++) {
+        memcpy(ptr + buffer->used, parts[i]->ptr, parts[i]->len);
+        if (!spans_of(r, buffer, parts[i], buffer->used))
+            return jv_no_memory(r);
+        buffer->used += parts[i]->len;
+    }
+    return buffer ? buffer_string(r, buffer, ptr) : jv_no_memory(r);
 }

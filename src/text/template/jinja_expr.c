@@ -60,10 +60,38 @@ static struct jv evaluate_slice(struct jinja *r, const struct jnode *n)
     return jinja_slice(r, object, part);
 }
 
+/* Operands of a chain of texts that wait to be joined at once. */
+#define MAX_PARTS 16
+
+/* Strings that are added: taken together as long as they are plain ones. Stores the sum of the
+ * first operands and returns how many these were. */
+static uint32_t add_texts(struct jinja *r, const struct jnode *n, struct jv *left)
+{
+    struct jstr *parts[MAX_PARTS] = { left->s };
+    uint32_t i = 1;
+    struct jv right = jv_none();
+    for (; i < n->n && i < MAX_PARTS && n->ops[i - 1] == JOP_ADD; i++) {
+        right = jinja_evaluate(r, n->kids[i]);
+        if (right.kind != JV_STRING || right.s->markup)
+            break;
+        parts[i] = right.s;
+    }
+    *left = JV_IS_FAILURE(right) ? right : jv_concat(r, parts, i);
+    if (i < n->n && i < MAX_PARTS && n->ops[i - 1] == JOP_ADD && !JV_IS_FAILURE(*left)) {
+        r->line = n->line;
+        *left = jinja_binary(r, JOP_ADD, *left, right);
+        i++;
+    }
+    return i;
+}
+
 static struct jv evaluate_arith(struct jinja *r, const struct jnode *n)
 {
     struct jv left = jinja_evaluate(r, n->kids[0]);
-    for (uint32_t i = 1; i < n->n && !JV_IS_FAILURE(left); i++) {
+    uint32_t i = 1;
+    if (left.kind == JV_STRING && !left.s->markup && n->ops[0] == JOP_ADD)
+        i = add_texts(r, n, &left);
+    for (; i < n->n && !JV_IS_FAILURE(left); i++) {
         JV_TRY(right, jinja_evaluate(r, n->kids[i]));
         r->line = n->line;
         left = jinja_binary(r, n->ops[i - 1], left, right);
@@ -89,16 +117,19 @@ static struct jv evaluate_compare(struct jinja *r, const struct jnode *n)
 
 static struct jv evaluate_concat(struct jinja *r, const struct jnode *n)
 {
-    struct jv left = jinja_evaluate(r, n->kids[0]);
-    if (JV_IS_FAILURE(left))
-        return left;
-    left = jv_to_string(r, left);
-    for (uint32_t i = 1; i < n->n && !JV_IS_FAILURE(left); i++) {
-        JV_TRY(right, jinja_evaluate(r, n->kids[i]));
-        JV_TRY(text, jv_to_string(r, right));
-        left = jv_concat(r, left.s, text.s);
+    struct jstr *parts[MAX_PARTS];
+    size_t n_parts = 0;
+    for (uint32_t i = 0; i < n->n; i++) {
+        JV_TRY(operand, jinja_evaluate(r, n->kids[i]));
+        JV_TRY(text, jv_to_string(r, operand));
+        if (n_parts == MAX_PARTS) {
+            JV_TRY(joined, jv_concat(r, parts, n_parts));
+            parts[0] = joined.s;
+            n_parts = 1;
+        }
+        parts[n_parts++] = text.s;
     }
-    return left;
+    return jv_concat(r, parts, n_parts);
 }
 
 static struct jv evaluate_filter(struct jinja *r, const struct jnode *n, struct jv subject)

@@ -142,9 +142,12 @@ static bool parse_python_float(struct str s, double *out)
     char text[400];
     size_t n = 0;
     s = junicode_strip(s, true, true);
-    for (size_t i = 0; i < s.len && n < sizeof text; i++)
-        if (s.ptr[i] != '_' || i == 0 || i + 1 == s.len)
+    for (size_t i = 0; i < s.len && n < sizeof text; i++) {
+        bool between = i > 0 && i + 1 < s.len && junicode_is_decimal((unsigned char)s.ptr[i - 1]) &&
+                       junicode_is_decimal((unsigned char)s.ptr[i + 1]);
+        if (s.ptr[i] != '_' || !between)
             text[n++] = s.ptr[i];
+    }
     if (n == sizeof text)
         return false;
     struct str number = { text, n };
@@ -271,7 +274,10 @@ static struct jv filter_file_size(struct jinja *r, struct jv self, struct jv *ar
 {
     static const char prefixes[] = "kMGTPEZY";
     bool binary = jarg_given(arg[0]) && jv_truth(arg[0]);
-    JV_TRY(size, filter_float(r, self, (struct jv[1]){ { 0 } }));
+    JV_TRY(size, filter_float(r, self, (struct jv[1]){ jv_none() }));
+    if (size.kind == JV_NONE)
+        return jv_fail(r, JINJA_FAILURE_VALUE, "filesizeformat: expected a number, got %s",
+                       jv_type_name(self));
     double bytes = size.f, base = binary ? 1024 : 1000, unit = base;
     char text[400];
     if (bytes == 1)
@@ -298,7 +304,6 @@ static struct jv filter_file_size(struct jinja *r, struct jv self, struct jv *ar
 static struct jv filter_truncate(struct jinja *r, struct jv self, struct jv *arg)
 {
     int64_t length = 255, leeway = 5;
-    JV_TRY(text, jarg_string(r, self, "truncate: the value"));
     if (jarg_given(arg[0])) {
         JV_TRY(ok, jarg_integer(r, arg[0], &length));
     }
@@ -313,8 +318,10 @@ static struct jv filter_truncate(struct jinja *r, struct jv self, struct jv *arg
     if (length < end_chars || leeway < 0)
         return jv_fail(r, JINJA_FAILURE_VALUE, "truncate: expected length >= %lld, got %lld",
                        (long long)end_chars, (long long)length);
-    if ((int64_t)jstr_chars(text.s) <= length + leeway)
-        return text;
+    JV_TRY(n, jv_length(r, self));
+    if (n.i <= length + leeway)
+        return self;
+    JV_TRY(text, jarg_string(r, self, "truncate: the value"));
     size_t cut = jstr_offset(text.s, (size_t)(length - end_chars));
     if (!jarg_given(arg[1]) || !jv_truth(arg[1])) {
         size_t blank = cut;
@@ -323,7 +330,7 @@ static struct jv filter_truncate(struct jinja *r, struct jv self, struct jv *arg
         cut = blank ? blank - 1 : cut;
     }
     JV_TRY(head, jv_slice(r, text.s, 0, cut));
-    return jv_concat(r, head.s, end.s);
+    return jv_concat(r, (struct jstr *[]){ head.s, end.s }, 2);
 }
 
 static struct jv filter_indent(struct jinja *r, struct jv self, struct jv *arg)

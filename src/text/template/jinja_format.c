@@ -5,8 +5,7 @@
 #include "base/mem.h"
 #include "base/number.h"
 #include "base/utf8.h"
-#include "text/template/jinja_ast.h"
-#include "text/template/jinja_library.h"
+#include "text/template/jinja_eval.h"
 #include "text/template/jinja_unicode.h"
 
 /* --- str() and repr() ----------------------------------------------------------------------- */
@@ -130,6 +129,11 @@ static void repr_other(struct jbuild *b, struct jv v)
     switch (v.kind) {
     case JV_UNDEFINED:
         jbuild_puts(b, "Undefined", false);
+        return;
+    case JV_MACRO:
+        jbuild_puts(b, "<Macro ", false);
+        jformat_repr(b, jv_of_str(b->r->t->symbols[v.macro->node->symbol]), false);
+        jbuild_puts(b, ">", false);
         return;
     case JV_FUNCTION:
     case JV_METHOD:
@@ -564,7 +568,7 @@ struct jv jformat_percent(struct jinja *r, struct jstr *format, struct jv values
     }
     bool unused = values.kind == JV_TUPLE ? p.used < values.list->n
                                           : !p.used && values.kind != JV_DICT && !p.named;
-    if (unused && values.kind != JV_LIST)
+    if (unused && values.kind != JV_LIST && values.kind != JV_UNDEFINED)
         return format_fault(r, "not all arguments converted during string formatting", 0);
     return jbuild_finish(&b);
 }
@@ -628,8 +632,6 @@ static struct jv braces_value(struct braces *f, struct str field)
             v = jinja_subscript(f->r, v, jv_int((int64_t)index));
         else
             v = bracket ? jinja_subscript(f->r, v, name) : jinja_attribute(f->r, v, name.s);
-        if (v.kind == JV_UNDEFINED)
-            return jv_undefined_error(f->r, v);
     }
     return v;
 }
@@ -690,7 +692,7 @@ static struct jv braces_put(struct braces *f, struct jbuild *b, struct jv v, str
     struct spec spec = { .width = -1, .precision = -1 };
     if (!parse_spec(text, &spec))
         return jv_fail(f->r, JINJA_FAILURE_VALUE, "Invalid format specifier '%.*s'", STR_ARG(text));
-    if (v.kind == JV_STRING || (v.kind == JV_BOOL && !spec.type)) {
+    if (v.kind == JV_STRING || (v.kind == JV_BOOL && text.len == 0)) {
         if ((spec.type && spec.type != 's') || spec.align == '=')
             return format_fault(f->r, "Unknown format code for object of type 'str'", spec.type);
         JV_TRY(string, jv_to_string(f->r, v));
@@ -780,8 +782,6 @@ static struct jv braces_field(struct braces *f, struct jbuild *b, struct str fie
 static struct jv braces_all(struct braces *f, struct jstr *format, struct jbuild *b, int nesting)
 {
     struct str s = jstr_str(format);
-    if (nesting > 2)
-        return format_fault(f->r, "Max string recursion exceeded", 0);
     for (size_t at = 0; at < s.len && !b->failed;) {
         size_t plain = at;
         while (at < s.len && s.ptr[at] != '{' && s.ptr[at] != '}')
@@ -796,6 +796,8 @@ static struct jv braces_all(struct braces *f, struct jstr *format, struct jbuild
         }
         if (s.ptr[at] == '}')
             return format_fault(f->r, "Single '}' encountered in format string", 0);
+        if (nesting > 2)
+            return format_fault(f->r, "Max string recursion exceeded", 0);
         size_t end = braces_end(s, at + 1);
         if (end == STR_NONE)
             return format_fault(f->r, "expected '}' before end of string", 0);

@@ -163,6 +163,8 @@ static enum status lex_raw(struct lexer *x, size_t body)
     uint32_t line = x->line;
     x->line_start = x->source.ptr[body - 1] == '\n';
     advance(x, body);
+    if (body == x->source.len)
+        return STATUS_OK; /* as Jinja2: nothing is missing where nothing follows */
     for (size_t at = body; at < x->source.len; at++) {
         if (!looking_at(x, at, "{%"))
             continue;

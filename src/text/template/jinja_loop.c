@@ -90,6 +90,15 @@ static bool bind(struct jinja *r, struct jloop *loop, struct jv item)
            jinja_assign(r, loop->node->a, item);
 }
 
+static bool ends_here(struct jinja *r, const struct jloop *loop)
+{
+    const struct jnode *n = loop->node;
+    if (!(n->op & JFOR_ENDS_WHEN_FALSE) || !loop->it.counted)
+        return false;
+    struct jv condition = jinja_evaluate(r, n->kids[0]->kids[0]->a);
+    return JV_IS_FAILURE(condition) || !jv_truth(condition);
+}
+
 static enum jflow run_items(struct jinja *r, struct jloop *loop, bool *any)
 {
     struct jscope *body = NULL;
@@ -109,6 +118,8 @@ static enum jflow run_items(struct jinja *r, struct jloop *loop, bool *any)
         r->scope = body;
         if (!bind(r, loop, item))
             return JFLOW_FAIL;
+        if (ends_here(r, loop))
+            break;
         flow = jinja_execute(r, loop->node->kids[0]);
         if (flow == JFLOW_FAIL)
             return flow;
@@ -140,7 +151,7 @@ enum jflow jinja_for(struct jinja *r, const struct jnode *n, struct jv iterable,
 /* loop(items): the body of a recursive loop over other items, as a text. */
 struct jv jinja_loop_call(struct jinja *r, struct jloop *loop, const struct jargs *args)
 {
-    if (!loop->node->op)
+    if (!(loop->node->op & JFOR_RECURSIVE))
         return jv_fail(r, JINJA_FAILURE_VALUE,
                        "The loop must have the 'recursive' marker to be called recursively.");
     if (args->n != 1 || args->n_named)

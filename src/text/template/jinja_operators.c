@@ -22,6 +22,12 @@ static struct jv no_operator(struct jinja *r, unsigned op, struct jv a, struct j
                    op_names[op], jv_type_name(a), jv_type_name(b));
 }
 
+static struct jv negated(struct jinja *r, __int128 i)
+{
+    __int128 result;
+    return __builtin_sub_overflow((__int128)0, i, &result) ? too_large(r) : jv_wide(r, result);
+}
+
 static struct jv divide_integers(struct jinja *r, unsigned op, __int128 x, __int128 y)
 {
     if (y == 0)
@@ -30,9 +36,7 @@ static struct jv divide_integers(struct jinja *r, unsigned op, __int128 x, __int
     if (op == JOP_DIV)
         return jv_float((double)x / (double)y);
     if (y == -1)
-        return op == JOP_MOD ? jv_int(0)
-               : x == (__int128)1 << 127 ? too_large(r)
-                                         : jv_wide(r, -x);
+        return op == JOP_MOD ? jv_int(0) : negated(r, x);
     __int128 quotient = x / y, rest = x % y;
     if (rest && (rest < 0) != (y < 0)) {
         quotient--;
@@ -135,7 +139,7 @@ static struct jv add_lists(struct jinja *r, struct jv a, struct jv b)
 static struct jv add_strings(struct jinja *r, struct jv a, struct jv b)
 {
     if (a.s->markup == b.s->markup) {
-        struct jv sum = jv_concat(r, a.s, b.s);
+        struct jv sum = jv_concat(r, (struct jstr *[]){ a.s, b.s }, 2);
         if (!JV_IS_FAILURE(sum) && a.s->markup)
             sum.s->markup = true;
         return sum;
@@ -243,7 +247,7 @@ struct jv jinja_negative(struct jinja *r, struct jv v)
     if (v.kind == JV_FLOAT)
         return jv_float(-v.f);
     if (jv_is_integer(v))
-        return jv_wide(r, -jv_integer(v));
+        return negated(r, jv_integer(v));
     return v.kind == JV_UNDEFINED ? jv_undefined_error(r, v)
                                   : jv_fail(r, JINJA_FAILURE_VALUE,
                                             "bad operand type for unary -: '%s'", jv_type_name(v));
@@ -355,11 +359,11 @@ struct jv jinja_slice(struct jinja *r, struct jv v, const struct jv part[3])
     if (v.kind == JV_UNDEFINED)
         return jv_undefined_error(r, v);
     if (v.kind != JV_STRING && v.kind != JV_LIST && v.kind != JV_TUPLE && v.kind != JV_RANGE &&
-        v.kind != JV_BYTES) {
-        struct jv name = jv_literal(r, "slice(...)");
-        return (struct jv){ .kind = JV_UNDEFINED, .owner = v.kind, .flags = JV_ELEMENT,
-                            .s = name.s };
-    }
+        v.kind != JV_BYTES)
+        return jv_fail(r, JINJA_FAILURE_VALUE,
+                       v.kind == JV_DICT ? "unhashable type: 'slice'"
+                                         : "'%s' object is not subscriptable",
+                       jv_type_name(v));
     struct bounds b = { 0 };
     JV_TRY(n, jv_length(r, v));
     JV_TRY(bounds, slice_bounds(r, part, (size_t)n.i, &b));

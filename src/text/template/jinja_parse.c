@@ -165,6 +165,45 @@ static bool targets_loop(const struct jnode *target)
     return false;
 }
 
+static bool names_target(const struct jnode *target, uint32_t symbol)
+{
+    for (uint32_t i = 0; target->type == JN_TUPLE && i < target->n; i++)
+        if (names_target(target->kids[i], symbol))
+            return true;
+    return target->type == JN_NAME && target->symbol == symbol;
+}
+
+/* Reads nothing that differs between the items, and changes nothing. */
+static bool is_steady(const struct jnode *n, const struct jnode *target)
+{
+    switch (n->type) {
+    case JN_CONST:
+        return true;
+    case JN_NAME:
+        return n->symbol != JINJA_SYMBOL_LOOP && !names_target(target, n->symbol);
+    case JN_ATTR:
+    case JN_NOT:
+        return is_steady(n->a, target);
+    case JN_ITEM:
+    case JN_AND:
+    case JN_OR:
+        return is_steady(n->a, target) && is_steady(n->b, target);
+    case JN_COMPARE:
+        for (uint32_t i = 0; i < n->n; i++)
+            if (!is_steady(n->kids[i], target))
+                return false;
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool ends_when_false(const struct jnode *body, const struct jnode *target)
+{
+    const struct jnode *only = body->n == 1 ? body->kids[0] : NULL;
+    return only && only->type == JN_IF && !only->c && is_steady(only->a, target);
+}
+
 static struct jnode *parse_for(struct parser *p)
 {
     static const char *const ends[] = { "endfor", "else", NULL };
@@ -186,7 +225,7 @@ static struct jnode *parse_for(struct parser *p)
         return NULL;
     if (token_skip_word(p, "if") && !(n->c = parse_expression(p)))
         return NULL;
-    n->op = token_skip_word(p, "recursive");
+    n->op = token_skip_word(p, "recursive") ? JFOR_RECURSIVE : 0;
     p->loops++;
     n->kids[0] = parse_block(p, ends);
     p->loops--;
@@ -194,6 +233,8 @@ static struct jnode *parse_for(struct parser *p)
         return NULL;
     if (token_is_word(token_next(p), "else") && !(n->kids[1] = parse_whole_block(p, "endfor")))
         return NULL;
+    if (!n->c && ends_when_false(n->kids[0], n->a))
+        n->op |= JFOR_ENDS_WHEN_FALSE;
     make_certain(p, (struct unknown_name){ 0 });
     p->pending = before;
     return n;
@@ -258,6 +299,9 @@ static bool parse_signature(struct parser *p, struct jparameters *out)
             return false;
         struct jnode *name = node_new(p, JN_NAME), *value = NULL;
         name->symbol = parser_symbol(p, t->text);
+        for (size_t i = 0; i < names.n; i++)
+            if (names.items[i]->symbol == name->symbol)
+                return parse_fail(p, "duplicate argument '%.*s'", STR_ARG(t->text)) != NULL;
         if (token_skip(p, JT_ASSIGN)) {
             value = parse_expression(p);
             if (!value)
@@ -351,7 +395,7 @@ static struct jnode *parse_with(struct parser *p)
     while (token_now(p)->type != JT_TAG_END) {
         if (kids.n && !token_expect(p, JT_COMMA))
             return NULL;
-        struct jnode *target = parse_target_alone(p);
+        struct jnode *target = parse_target(p, NULL, false);
         if (!target || !token_expect(p, JT_ASSIGN))
             return NULL;
         struct jnode *value = parse_expression(p);

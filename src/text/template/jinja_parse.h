@@ -37,7 +37,6 @@ struct jnode *parse_without_condition(struct parser *p); /* no "a if b" at the t
 /* Expressions with commas between them: the tuple of them, or the only one itself. */
 struct jnode *parse_tuple(struct parser *p, bool condition, const char *end_word, bool parens);
 struct jnode *parse_target(struct parser *p, const char *end_word, bool namespaces);
-struct jnode *parse_target_alone(struct parser *p); /* no tuple without parentheses */
 struct jnode *parse_filters(struct parser *p, struct jnode *subject, bool start_inline);
 
 struct jnode *node_new(struct parser *p, enum jnode_type type);

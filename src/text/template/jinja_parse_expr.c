@@ -785,10 +785,3 @@ struct jnode *parse_target(struct parser *p, const char *end_word, bool namespac
     const char *fault = target_fault(target);
     return fault ? parse_fail(p, "can't assign to '%s'", fault) : target;
 }
-
-struct jnode *parse_target_alone(struct parser *p)
-{
-    struct jnode *target = parse_primary(p);
-    const char *fault = target ? target_fault(target) : NULL;
-    return fault ? parse_fail(p, "can't assign to '%s'", fault) : target;
-}

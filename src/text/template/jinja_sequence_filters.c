@@ -109,9 +109,14 @@ static struct jv multi_key(struct jinja *r, struct jv item, struct jv attribute,
                            struct jv case_sensitive)
 {
     struct jv none = { 0 };
-    if (attribute.kind != JV_STRING || !memchr(attribute.s->ptr, ',', attribute.s->len))
-        return sort_key(r, item, attribute, case_sensitive, none);
     struct jlist *keys = jlist_new(r, 2);
+    if (attribute.kind != JV_STRING || !memchr(attribute.s->ptr, ',', attribute.s->len)) {
+        JV_TRY(key, sort_key(r, item, attribute, case_sensitive, none));
+        /* In a list undefined ones are equal; by themselves they cannot be compared. */
+        if (key.kind != JV_UNDEFINED)
+            return key;
+        return keys && jlist_push(r, keys, key) ? jv_of_list(keys) : failure();
+    }
     struct str path = jstr_str(attribute.s);
     for (size_t at = 0; keys && at <= path.len;) {
         size_t end = at;

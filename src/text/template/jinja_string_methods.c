@@ -421,7 +421,7 @@ static struct jv method_zfill(struct jinja *r, struct jv self, struct jv *arg)
     if (!sign)
         return padded;
     JV_TRY(first, jv_slice(r, self.s, 0, 1));
-    return jv_concat(r, first.s, padded.s);
+    return jv_concat(r, (struct jstr *[]){ first.s, padded.s }, 2);
 }
 
 static struct jv method_expand_tabs(struct jinja *r, struct jv self, struct jv *arg)

@@ -207,6 +207,13 @@ static uint64_t key_hash(struct jv key)
 
 static size_t dict_find(struct jinja *r, const struct jdict *d, struct jv key)
 {
+    if (!d->index && key.kind == JV_STRING) {
+        for (size_t i = 0; i < d->n; i++)
+            if (d->entries[i].key.kind == JV_STRING && d->entries[i].key.s->len == key.s->len &&
+                memcmp(d->entries[i].key.s->ptr, key.s->ptr, key.s->len) == 0)
+                return i;
+        return d->n;
+    }
     if (!d->index) {
         for (size_t i = 0; i < d->n; i++)
             if (jv_equal(r, d->entries[i].key, key))
@@ -304,6 +311,20 @@ static struct jv string_from_json(struct jinja *r, const char *ptr, size_t n, bo
     return jv_text(r, ptr, n, trusted ? JSTR_OWN : JSTR_VALUE);
 }
 
+/* Most objects of a conversation have the same few keys: each is made once. */
+static struct jv key_from_json(struct jinja *r, const char *ptr, size_t n, bool trusted)
+{
+    struct jv *cached = &r->keys[(n * 7 + (n ? (unsigned char)ptr[0] + (unsigned char)ptr[n - 1]
+                                               : 0)) % JINJA_CACHED_KEYS];
+    if (cached->kind == JV_STRING && cached->s->len == n && memcmp(cached->s->ptr, ptr, n) == 0 &&
+        (cached->s->source == JSTR_OWN) == trusted)
+        return *cached;
+    struct jv key = string_from_json(r, ptr, n, trusted);
+    if (!JV_IS_FAILURE(key))
+        *cached = key;
+    return key;
+}
+
 static struct jv array_from_json(struct jinja *r, const json_t *j, bool trusted)
 {
     struct jlist *l = jlist_new(r, json_array_size(j));
@@ -329,7 +350,7 @@ static struct jv object_from_json(struct jinja *r, const json_t *j, bool trusted
         const json_t *child = json_object_iter_value(it);
         size_t n = strlen(name);
         bool role = n == 4 && memcmp(name, "role", 4) == 0 && is_usual_role(child);
-        JV_TRY(key, string_from_json(r, name, n, trusted));
+        JV_TRY(key, key_from_json(r, name, n, trusted));
         JV_TRY(value, jv_from_json(r, child, trusted || role));
         /* The keys of an object differ, so that no look-up is needed. */
         d->entries[d->n++] = (struct jentry){ key, value };
@@ -476,8 +497,8 @@ bool jv_is_hashable(struct jv v)
 
 bool jv_is_callable(struct jv v)
 {
-    return v.kind == JV_MACRO || v.kind == JV_FUNCTION || v.kind == JV_METHOD ||
-           v.kind == JV_LOOP || v.kind == JV_JOINER;
+    return v.kind == JV_UNDEFINED || v.kind == JV_MACRO || v.kind == JV_FUNCTION ||
+           v.kind == JV_METHOD || v.kind == JV_LOOP || v.kind == JV_JOINER;
 }
 
 bool jv_is_iterable(struct jv v)

@@ -132,6 +132,8 @@ struct jbuild {
     bool failed; /* out of memory or over the limit; the reason is in the render */
 };
 
+#define JINJA_CACHED_KEYS 64
+
 /* One render. */
 struct jinja {
     struct arena arena;
@@ -139,6 +141,7 @@ struct jinja {
     const struct jinja_options *options;
     const json_t *context;
     struct jv *globals; /* per symbol: context, then global functions */
+    struct jv keys[JINJA_CACHED_KEYS]; /* of the context's objects */
     struct jscope *scope, *root;
     struct jbuild *out;
     size_t steps, max_steps;
@@ -240,6 +243,6 @@ void jbuild_add(struct jbuild *b, const struct jstr *s, size_t from, size_t to);
 void jbuild_str(struct jbuild *b, const struct jstr *s);
 void jbuild_char(struct jbuild *b, uint32_t code_point, bool is_value);
 struct jv jbuild_finish(struct jbuild *b);
-struct jv jv_concat(struct jinja *r, struct jstr *a, struct jstr *b);
+struct jv jv_concat(struct jinja *r, struct jstr *const *parts, size_t n); /* n > 0 */
 
 #endif
