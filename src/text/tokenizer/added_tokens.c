@@ -46,7 +46,7 @@ enum status added_tokens_init(struct added_tokens *a, const struct tokenizer_spe
         if (t->text.len == 0)
             continue;
         /* A spelling of one byte may be followed by anything. */
-        unsigned round = t->normalized, first = (uint8_t)t->text.ptr[0] << 8u;
+        unsigned round = t->normalized, first = (unsigned)(uint8_t)t->text.ptr[0] << 8;
         for (unsigned second = 0; second < 256; second++)
             if (t->text.len == 1 || second == (uint8_t)t->text.ptr[1])
                 a->starts[round][(first | second) / 64] |= (uint64_t)1 << (second % 64);
@@ -197,7 +197,7 @@ bool added_tokens_next(const struct added_tokens *a, unsigned round, const struc
     const uint64_t *starts = a->starts[round];
     const uint8_t *p = (const uint8_t *)q->text.ptr;
     for (size_t i = from; i < to; i++) {
-        unsigned pair = p[i] << 8u | (i + 1 < to ? p[i + 1] : 0u);
+        unsigned pair = (unsigned)p[i] << 8 | (i + 1 < to ? p[i + 1] : 0u);
         if (!(starts[pair / 64] >> (pair % 64) & 1))
             continue;
         size_t end = 0;

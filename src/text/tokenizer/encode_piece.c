@@ -135,7 +135,7 @@ static void encode_chunk(const struct tokenizer *t, struct tokenizer_scratch *s,
     else
         encode_merged(t, s, piece, out);
     if (entry)
-        piece_entry_store(entry, hash, piece, values, out->ids + from, out->n - from);
+        piece_entry_store(entry, hash, piece, values, out, from);
 }
 
 /* Two chunks that are unknown on both sides of their boundary count as one unknown run. */

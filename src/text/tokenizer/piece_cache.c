@@ -22,8 +22,9 @@ struct piece_entry *piece_cache_entry(struct piece_cache *c, struct str piece, u
 }
 
 void piece_entry_store(struct piece_entry *e, uint64_t hash, struct str piece, bool values,
-                       const int32_t *ids, size_t n)
+                       const struct token_list *ids, size_t from)
 {
+    size_t n = ids->n - from;
     if (n > PIECE_CACHE_IDS)
         return;
     e->hash = hash;
@@ -32,5 +33,6 @@ void piece_entry_store(struct piece_entry *e, uint64_t hash, struct str piece, b
     e->values = values;
     e->used = 1;
     memcpy(e->bytes, piece.ptr, piece.len);
-    memcpy(e->ids, ids, n * sizeof *ids);
+    if (n)
+        memcpy(e->ids, ids->ids + from, n * sizeof *ids->ids);
 }

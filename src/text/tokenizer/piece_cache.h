@@ -11,6 +11,7 @@
 
 #include "base/compiler.h"
 #include "base/str.h"
+#include "text/tokenizer/tokenizer.h"
 
 #define PIECE_CACHE_BYTES 36
 #define PIECE_CACHE_IDS 20
@@ -40,7 +41,8 @@ HOT_INLINE bool piece_entry_holds(const struct piece_entry *e, uint64_t hash, st
            memcmp(e->bytes, piece.ptr, piece.len) == 0;
 }
 
+/* Keeps the ids behind `from`, unless they are too many. */
 void piece_entry_store(struct piece_entry *e, uint64_t hash, struct str piece, bool values,
-                       const int32_t *ids, size_t n);
+                       const struct token_list *ids, size_t from);
 
 #endif
