@@ -52,9 +52,9 @@ static void add_byte_symbols(const struct tokenizer *t, struct merger *m, struct
         int32_t id = t->byte_ids[(uint8_t)piece.ptr[i]];
         bool known = id != TOKEN_NONE;
         if (known)
-            merger_add(m, id, i);
+            merger_add(m, id);
         else if (unknown != TOKEN_NONE && !(t->fuse_unknown && after_unknown))
-            merger_add(m, unknown, i);
+            merger_add(m, unknown);
         after_unknown = !known;
     }
 }
@@ -67,17 +67,18 @@ static void add_character_symbols(const struct tokenizer *t, struct merger *m, s
     for (size_t i = 0; i < piece.len;) {
         size_t n = MIN(character_length((uint8_t)piece.ptr[i]), piece.len - i);
         struct str character = str_slice(piece, i, i + n);
-        int32_t id = vocab_find(&t->vocab, character);
+        int32_t id = n == 1 ? t->ascii_ids[(uint8_t)piece.ptr[i] & 0x7F]
+                            : vocab_find(&t->vocab, character);
         bool bytes = id == TOKEN_NONE && t->byte_fallback;
         for (size_t k = i; k < i + n && bytes; k++)
             bytes = t->byte_ids[(uint8_t)piece.ptr[k]] != TOKEN_NONE;
         if (id != TOKEN_NONE)
-            merger_add(m, id, i);
+            merger_add(m, id);
         else if (bytes)
             for (size_t k = i; k < i + n; k++)
-                merger_add(m, t->byte_ids[(uint8_t)piece.ptr[k]], k);
+                merger_add(m, t->byte_ids[(uint8_t)piece.ptr[k]]);
         else if (unknown != TOKEN_NONE && !(t->fuse_unknown && after_unknown))
-            merger_add(m, unknown, i);
+            merger_add(m, unknown);
         after_unknown = id == TOKEN_NONE && !bytes;
         i += n;
     }
@@ -88,6 +89,7 @@ static void encode_merged(const struct tokenizer *t, struct tokenizer_scratch *s
 {
     struct merge_rules rules = { t->kind == TOKENIZER_BPE_SCORES ? NULL : &t->merges, &t->vocab };
     merger_clear(&s->merger);
+    merger_reserve(&s->merger, piece.len);
     if (t->kind == TOKENIZER_BPE_BYTES)
         add_byte_symbols(t, &s->merger, piece);
     else

@@ -14,11 +14,10 @@ void merger_clear(struct merger *m)
     m->n = 0;
 }
 
-void merger_add(struct merger *m, int32_t id, size_t at)
+void merger_reserve(struct merger *m, size_t n)
 {
-    if (m->n == m->capacity)
-        mem_reserve((void **)&m->symbols, &m->capacity, m->n + 1, sizeof *m->symbols);
-    m->symbols[m->n++] = (struct symbol){ .id = id, .at = (uint32_t)at };
+    if (n > m->capacity)
+        mem_reserve((void **)&m->symbols, &m->capacity, n, sizeof *m->symbols);
 }
 
 void merger_shrink(struct merger *m, size_t max_symbols)
@@ -114,7 +113,7 @@ HOT_INLINE void rate(struct merger *m, const struct merge_rules *rules, struct s
         return;
     }
     uint64_t pair = (uint64_t)(uint32_t)a->id << 32 | (uint32_t)b->id;
-    struct pair_entry *e = &m->pairs[(pair * 0x9E3779B97F4A7C15u) >> 51];
+    struct pair_entry *e = &m->pairs[(pair * 0x9E3779B97F4A7C15u) >> 49];
     if (e->left != a->id || e->right != b->id) {
         e->left = a->id;
         e->right = b->id;
@@ -123,7 +122,7 @@ HOT_INLINE void rate(struct merger *m, const struct merge_rules *rules, struct s
     a->joined = e->joined;
     a->rank = e->rank;
 }
-_Static_assert(PAIR_CACHE_ENTRIES == 1 << (64 - 51), "the shift picks an entry");
+_Static_assert(PAIR_CACHE_ENTRIES == 1 << (64 - 49), "the shift picks an entry");
 
 static void run_short(struct merger *m, const struct merge_rules *rules)
 {
@@ -298,6 +297,97 @@ static uint32_t next_pair(struct merger *m)
     return NOWHERE;
 }
 
+/* Joins what can be joined at the end of the kept symbols, where nothing that waits is better than
+ * `rank` and what has it lies further right. Returns the number of kept symbols; *i is the last
+ * symbol of the input that has gone into them. */
+HOT_INLINE size_t join_end(struct merger *m, const struct merge_rules *rules, uint64_t rank,
+                           size_t kept, size_t *i)
+{
+    struct symbol *s = m->symbols;
+    for (;;) {
+        struct symbol *last = &s[kept - 1];
+        if (kept > 1 && last[-1].rank <= rank && last[-1].rank <= last->rank) {
+            last--;
+            kept--;
+        } else if (last->rank <= rank) {
+            ++*i;
+        } else {
+            return kept;
+        }
+        last->id = last->joined;
+        if (*i + 1 < m->n)
+            rate(m, rules, last, &s[*i + 1]);
+        else
+            last->rank = NO_RANK;
+        if (kept > 1)
+            rate(m, rules, last - 1, last);
+    }
+}
+
+/* One walk over a piece that joins all pairs of the best rank; what is kept moves up. */
+static void walk(struct merger *m, const struct merge_rules *rules, uint64_t rank)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < m->n; i++) {
+        m->symbols[kept++] = m->symbols[i];
+        if (m->symbols[kept - 1].rank == rank)
+            kept = join_end(m, rules, rank, kept, &i);
+    }
+    m->n = kept;
+}
+
+/* A monotonous piece (a run of one letter) consists of few pairs: as long as a good part of it has
+ * the best rank, walking over it costs less than lists of positions. A few walks that join little
+ * are allowed, for what stands at its ends. */
+static void run_monotonous(struct merger *m, const struct merge_rules *rules)
+{
+    enum { PART = 8, DETOURS = 6 };
+    for (unsigned detours = 0; m->n > SHORT_PIECE && detours < DETOURS;) {
+        uint64_t best = NO_RANK;
+        size_t n_best = 0;
+        for (size_t i = 0; i < m->n; i++) {
+            uint64_t rank = m->symbols[i].rank;
+            n_best = rank == best ? n_best + 1 : rank < best ? 1 : n_best;
+            best = MIN(best, rank);
+        }
+        if (best == NO_RANK)
+            return;
+        detours += n_best < m->n / PART;
+        walk(m, rules, best);
+    }
+}
+
+/* Joins the pair at i. A new pair that is better than all that waits is joined at once, without
+ * a way through the lists: Gemma's runs of spaces grow one by one like that. */
+static void join_from(struct merger *m, const struct merge_rules *rules, uint32_t i)
+{
+    struct symbol *s = m->symbols;
+    uint64_t best_waiting = s[i].rank;
+    for (;;) {
+        uint32_t gone = s[i].next, after = s[gone].next, before = s[i].previous;
+        s[i].id = s[i].joined;
+        s[gone].rank = NO_RANK;
+        s[i].next = after;
+        s[i].rank = NO_RANK;
+        if (after != NOWHERE) {
+            s[after].previous = i;
+            rate(m, rules, &s[i], &s[after]);
+        }
+        uint32_t best = i;
+        if (before != NOWHERE) {
+            rate(m, rules, &s[before], &s[i]);
+            best = s[before].rank <= s[i].rank ? before : i;
+        }
+        if (s[best].rank >= best_waiting) {
+            queue_pair(m, i);
+            if (before != NOWHERE)
+                queue_pair(m, before);
+            return;
+        }
+        i = best;
+    }
+}
+
 static void run_long(struct merger *m, const struct merge_rules *rules)
 {
     struct symbol *s = m->symbols;
@@ -311,22 +401,8 @@ static void run_long(struct merger *m, const struct merge_rules *rules)
         s[i].next = i + 1 < n ? i + 1 : NOWHERE;
         queue_pair(m, i);
     }
-    for (uint32_t i; (i = next_pair(m)) != NOWHERE;) {
-        uint32_t gone = s[i].next, after = s[gone].next, before = s[i].previous;
-        s[i].id = s[i].joined;
-        s[gone].rank = NO_RANK;
-        s[i].next = after;
-        s[i].rank = NO_RANK;
-        if (after != NOWHERE) {
-            s[after].previous = i;
-            rate(m, rules, &s[i], &s[after]);
-            queue_pair(m, i);
-        }
-        if (before != NOWHERE) {
-            rate(m, rules, &s[before], &s[i]);
-            queue_pair(m, before);
-        }
-    }
+    for (uint32_t i; (i = next_pair(m)) != NOWHERE;)
+        join_from(m, rules, i);
     size_t kept = 0;
     for (uint32_t i = 0; i != NOWHERE;) {
         uint32_t next = s[i].next;
@@ -347,8 +423,10 @@ void merger_run(struct merger *m, const struct merge_rules *rules)
     for (size_t i = 0; i + 1 < m->n; i++)
         rate(m, rules, &m->symbols[i], &m->symbols[i + 1]);
     m->symbols[m->n - 1].rank = NO_RANK;
-    if (m->n <= SHORT_PIECE)
-        run_short(m, rules);
-    else
+    if (m->n > SHORT_PIECE)
+        run_monotonous(m, rules);
+    if (m->n > SHORT_PIECE)
         run_long(m, rules);
+    else if (m->n > 1)
+        run_short(m, rules);
 }

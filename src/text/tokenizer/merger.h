@@ -17,11 +17,9 @@
 #include "text/tokenizer/merge_table.h"
 #include "text/tokenizer/vocab.h"
 
-/* What is merged. A symbol ends where the next one begins. */
 struct symbol {
     int32_t id;              /* TOKEN_NONE: unknown, never joined */
     int32_t joined;          /* what the pair of this symbol and the next becomes */
-    uint32_t at;             /* first byte in the piece */
     uint32_t previous, next; /* for long pieces */
     uint64_t rank;           /* of the pair, UINT64_MAX: none */
 };
@@ -31,7 +29,7 @@ struct pair_entry {
     int32_t left, right, joined; /* left TOKEN_NONE: free */
     uint64_t rank;
 };
-#define PAIR_CACHE_ENTRIES 8192
+#define PAIR_CACHE_ENTRIES 32768
 
 struct merge_bucket {
     uint64_t rank;
@@ -67,7 +65,12 @@ struct merge_rules {
 };
 
 void merger_clear(struct merger *m);
-void merger_add(struct merger *m, int32_t id, size_t at);
+void merger_reserve(struct merger *m, size_t n);
+/* Room for it must have been reserved. */
+HOT_INLINE void merger_add(struct merger *m, int32_t id)
+{
+    m->symbols[m->n++].id = id;
+}
 void merger_run(struct merger *m, const struct merge_rules *rules);
 /* Gives back what only huge pieces need. */
 void merger_shrink(struct merger *m, size_t max_symbols);

@@ -15,7 +15,7 @@
 
 #define PIECE_CACHE_BYTES 36
 #define PIECE_CACHE_IDS 20
-#define PIECE_CACHE_ENTRIES 16384
+#define PIECE_CACHE_ENTRIES 32768
 
 struct piece_entry {
     uint64_t hash;

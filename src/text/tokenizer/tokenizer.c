@@ -90,6 +90,10 @@ static enum status set_model(struct tokenizer *t, const struct tokenizer_spec *s
         t->byte_ids[b] =
             vocab_find_byte(&t->vocab, (uint8_t)b, spec->kind == TOKENIZER_BPE_BYTES);
     }
+    for (unsigned c = 0; c < 128; c++) {
+        char text = (char)c;
+        t->ascii_ids[c] = vocab_find(&t->vocab, (struct str){ &text, 1 });
+    }
     switch (spec->kind) {
     case TOKENIZER_BPE_SCORES:
         if (!spec->scores)

@@ -47,6 +47,7 @@ struct tokenizer {
     struct pretokenizer split;
     bool ignore_merges, byte_fallback, fuse_unknown, strip_first_space;
     struct alphabet_entry alphabet[256]; /* of byte-level pieces */
+    int32_t ascii_ids[128];      /* token of a character below 128 */
     int32_t byte_ids[256];       /* token of a byte; TOKEN_NONE where the vocabulary has none */
     int32_t roles[TOKEN_N_ROLES];
     struct token_list prefix, suffix, stops;
@@ -58,7 +59,7 @@ struct tokenizer {
 
 #define TOKENIZER_MAX_TEXT ((size_t)1 << 30)
 #define TOKENIZER_MAX_TOKENS ((size_t)1 << 24)
-#define TOKENIZER_KEPT_SCRATCHES 16
+#define TOKENIZER_KEPT_SCRATCHES 4
 
 /* Whether pieces fall into chunks, see bigram_set.h. */
 bool tokenizer_splits_by_bigrams(const struct tokenizer *t);
