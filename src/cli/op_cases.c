@@ -417,10 +417,11 @@ static const struct {
 
 static size_t body_of(const struct op_case *c)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(bodies); i++)
-        if (strcmp(bodies[i].op, c->op) == 0)
-            return i;
-    CHECK(!"an op of the list has a body");
+    size_t i = 0;
+    while (i < ARRAY_SIZE(bodies) && strcmp(bodies[i].op, c->op) != 0)
+        i++;
+    CHECK(i < ARRAY_SIZE(bodies)); /* every op of the list has a body */
+    return i;
 }
 
 static double multiplies_of(const struct op_case *c, size_t body)

@@ -1,7 +1,7 @@
 /* What a template can do, found by rendering small conversations and looking for marks. */
-#include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "text/template/chat_template_internal.h"
 
@@ -116,10 +116,12 @@ static json_t *object_arguments(const char *value)
 static json_t *text_arguments(const char *value)
 {
     json_t *object = object_arguments(value);
-    char *text = json_dumps(object, 0);
-    json_t *arguments = json_string(text);
+    struct strbuf text;
+    strbuf_init(&text, 1024);
+    json_write(&text, object);
+    json_t *arguments = json_stringn(text.ptr, text.len);
     json_decref(object);
-    free(text); /* jansson's */
+    strbuf_release(&text);
     return arguments;
 }
 

@@ -386,7 +386,7 @@ static void planned_is_used(void **state)
     struct engine_options o = { .device = "cpu", .n_threads = 1, .context = 512,
                                 .max_sequences = 2, .no_text = true };
     struct engine_plan plan;
-    struct engine *engine;
+    struct engine *engine = NULL;
     struct engine_model *m;
     struct error err = { 0 };
     if (engine_plan(&o, LLAMA, &plan, &err) != STATUS_OK ||
