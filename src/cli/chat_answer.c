@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "cli/chat.h"
 #include "cli/prompt_input.h"
+#include "engine/render_prompt.h"
 #include "cli/term.h"
 #include "cli/thought_filter.h"
 
@@ -139,7 +140,7 @@ static enum status answer(struct chat *c, struct error *err)
     struct answer a = { .chat = c };
     strbuf_init(&a.text, 1u << 30);
     strbuf_init(&a.thoughts, 1u << 30);
-    enum status status = prompt_render(c->info, c->request, options_flag(c->o, "parse-special"),
+    enum status status = render_prompt(c->info, c->request, options_flag(c->o, "parse-special"),
                                        &prompt, err);
     if (status == STATUS_OK)
         status = generate(c, &prompt, &a, err);
@@ -189,7 +190,7 @@ enum status chat_count_tokens(const struct chat *c, size_t *n, struct error *err
     *n = 0;
     if (json_array_size(chat_messages(c)) == 0)
         return STATUS_OK;
-    enum status status = prompt_render(c->info, c->request, options_flag(c->o, "parse-special"),
+    enum status status = render_prompt(c->info, c->request, options_flag(c->o, "parse-special"),
                                        &ids, err);
     *n = ids.n;
     token_list_release(&ids);

@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 #include "cli/engine_setup.h"
 #include "cli/prompt_input.h"
+#include "engine/render_prompt.h"
 
 static const struct option rows[] = {
     OPT_TEXT("--prompt -p", "TEXT", NULL, "the user's turn, or with --raw the text to go on with"),
@@ -55,7 +56,7 @@ static enum status read_prompt(const struct options *o, const struct engine_mode
         status = prompt_conversation(o, strbuf_str(&text), options_text(o, "messages"), &request,
                                      err);
         if (status == STATUS_OK)
-            status = prompt_render(info, request, special, out, err);
+            status = render_prompt(info, request, special, out, err);
         json_decref(request);
     }
     strbuf_release(&text);

@@ -9,6 +9,7 @@
 #include "base/mapped_file.h"
 #include "cli/cli.h"
 #include "cli/engine_setup.h"
+#include "cli/prompt_input.h"
 #include "cli/term.h"
 #include "server/server.h"
 
@@ -17,6 +18,7 @@
 struct serve {
     struct engine_setup setup;
     struct server_options server;
+    json_t *template_defaults;
     FILE *log_file; /* NULL: stderr */
 };
 
@@ -108,6 +110,8 @@ static enum status read_options(struct serve *s, const struct options *o, struct
     TRY(read_keys(s, o, err));
     TRY(open_log(s, o, err));
     read_names(s, o);
+    v->template_defaults = s->template_defaults = json_object();
+    TRY(prompt_take_kwargs(o, s->template_defaults, err));
     v->host = options_text(o, "host");
     v->port = (int)options_int(o, "port");
     v->cors_origins = list_of(s, o, "cors-origin", 0, &v->n_cors_origins);
@@ -182,6 +186,24 @@ static void raise_file_limit(void)
     }
 }
 
+/* One pass before anybody waits for it: touches the weights and fails now if it must. */
+static enum status warm_up(struct engine *engine, struct engine_model *model, struct error *err)
+{
+    int32_t token = 0;
+    struct request *request;
+    struct event e;
+    struct request_options o = { .model = model, .tokens = &token, .n_tokens = 1, .max_tokens = 1,
+                                 .sampling = engine_model_info(model)->defaults,
+                                 .n_logprobs = -1, .ignore_eos = true };
+    TRY(engine_submit(engine, &o, &request, err));
+    enum status status = STATUS_OK;
+    while (request_wait(request, &e))
+        if (e.kind == EVENT_DONE && e.finish == FINISH_ERROR)
+            status = error_set(err, e.error.status, "warm-up: %s", e.error.message);
+    request_drop(request);
+    return status;
+}
+
 static int serve(struct serve *s, const struct options *o, const char *path, struct error *err)
 {
     struct engine *engine = NULL;
@@ -194,7 +216,8 @@ static int serve(struct serve *s, const struct options *o, const char *path, str
     mapped_file_install_guard();
     if (engine_setup_load(&s->setup, o, path, &engine, &model, err) != STATUS_OK)
         return cli_fail(err);
-    if (server_start(&s->server, engine, model, &server, err) != STATUS_OK) {
+    if ((options_flag(o, "warmup") && warm_up(engine, model, err) != STATUS_OK) ||
+        server_start(&s->server, engine, model, &server, err) != STATUS_OK) {
         engine_free(engine);
         return cli_fail(err);
     }
@@ -221,6 +244,7 @@ static int run(const struct options *o)
         state = err.status == STATUS_INVALID ? cli_usage("%s", err.message) : cli_fail(&err);
     if (s.log_file)
         fclose(s.log_file);
+    json_decref(s.template_defaults);
     engine_setup_release(&s.setup);
     return state;
 }

@@ -26,8 +26,5 @@ MUST_CHECK enum status prompt_take_kwargs(const struct options *o, json_t *reque
 MUST_CHECK enum status prompt_conversation(const struct options *o, struct str text,
                                            const char *messages_path, json_t **out,
                                            struct error *err);
-MUST_CHECK enum status prompt_render(const struct engine_model_info *info, const json_t *request,
-                                     bool parse_special, struct token_list *out,
-                                     struct error *err);
 
 #endif

@@ -2,9 +2,9 @@
 
 #include <string.h>
 
+#include "engine/render_prompt.h"
 #include "server/request_fields.h"
 #include "server/server_state.h"
-#include "text/template/chat_template.h"
 
 static enum status check_parts(size_t index, const json_t *parts, struct error *err)
 {
@@ -53,10 +53,13 @@ static enum status check_messages(const json_t *messages, struct error *err)
     return STATUS_OK;
 }
 
-/* What the template sees: the conversation, and the variables that the client asks for. */
-static json_t *template_variables(const json_t *body)
+/* What the template sees: the conversation, the server's variables, and over them the
+ * client's. */
+static json_t *template_variables(const struct server *s, const json_t *body)
 {
     json_t *variables = json_object();
+    if (s->options.template_defaults)
+        json_object_update(variables, s->options.template_defaults);
     const json_t *extra = field_get(body, "chat_template_kwargs");
     if (json_is_object(extra))
         json_object_update(variables, (json_t *)extra);
@@ -84,15 +87,8 @@ enum status chat_prompt_tokens(const struct server *s, const json_t *body, struc
         *param = "chat_template_kwargs";
         return error_set(err, STATUS_INVALID, "chat_template_kwargs: expected an object");
     }
-    json_t *variables = template_variables(body);
-    struct jinja_output prompt = { 0 };
-    enum status status = chat_template_render(info->chat, variables, jinja_now(), &prompt, err);
+    json_t *variables = template_variables(s, body);
+    enum status status = render_prompt(info, variables, s->options.parse_special, out, err);
     json_decref(variables);
-    if (status == STATUS_OK)
-        status = tokenizer_encode_spans(
-            info->tokenizer, (struct str){ prompt.text, prompt.len }, prompt.spans, prompt.n_spans,
-            TOKENIZER_ADD_SPECIAL | (s->options.parse_special ? TOKENIZER_PARSE_SPECIAL : 0), out,
-            err);
-    jinja_output_release(&prompt);
     return status;
 }

@@ -167,31 +167,26 @@ static enum status submit(struct exchange *x, struct generation *g, int32_t max_
     struct sampling sampling = engine_model_info(s->model)->defaults;
     sampling_merge(&sampling, &s->options.sampling);
     sampling_merge(&sampling, &g->fields.sampling);
-    uint64_t seed = sampling.has_seed ? sampling.seed : 0;
-    for (int32_t i = 0; i < g->n_choices; i++) {
-        struct generation_choice *c = &g->choice[i];
-        const struct token_list *prompt = &g->prompts[c->prompt];
-        if (sampling.has_seed)
-            sampling.seed = seed + (uint64_t)(i % g->fields.n);
-        struct request_options o = {
-            .model = s->model,
-            .tokens = prompt->ids,
-            .n_tokens = (int32_t)prompt->n,
-            .sampling = sampling,
-            .max_tokens = max_tokens,
-            .min_tokens = g->fields.min_tokens,
-            .ignore_eos = g->fields.ignore_eos,
-            .stop = g->fields.stop,
-            .n_stop = g->fields.n_stop,
-            .n_logprobs = g->n_logprobs,
-            .echo_logprobs = g->echo_logprobs,
-            .client = x->client,
-            .priority = g->fields.priority,
-            .script = g->script.ptr ? &g->script : NULL,
-            .notify = wake,
-            .notify_user = x,
-        };
-        TRY(engine_submit(s->engine, &o, &c->request, err));
+    struct request_options choice[LIMIT_N];
+    struct request *request[LIMIT_N];
+    int32_t n = g->fields.n;
+    for (int32_t p = 0; p < g->n_prompts; p++) {
+        for (int32_t i = 0; i < n; i++) {
+            choice[i] = (struct request_options){
+                .model = s->model, .tokens = g->prompts[p].ids,
+                .n_tokens = (int32_t)g->prompts[p].n, .sampling = sampling,
+                .max_tokens = max_tokens, .min_tokens = g->fields.min_tokens,
+                .ignore_eos = g->fields.ignore_eos, .stop = g->fields.stop,
+                .n_stop = g->fields.n_stop, .n_logprobs = g->n_logprobs,
+                .echo_logprobs = g->echo_logprobs, .client = x->client,
+                .priority = g->fields.priority,
+                .script = g->script.ptr ? &g->script : NULL, .notify = wake, .notify_user = x,
+            };
+            choice[i].sampling.seed += (uint64_t)i; /* choices differ, and repeat */
+        }
+        TRY(engine_submit_group(s->engine, choice, n, request, err));
+        for (int32_t i = 0; i < n; i++)
+            g->choice[p * n + i].request = request[i];
     }
     return STATUS_OK;
 }

@@ -7,6 +7,7 @@
 #ifndef SERVER_SERVER_H
 #define SERVER_SERVER_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,6 +32,7 @@ struct server_options {
     const char *const *aliases; /* [n_aliases] */
     size_t n_aliases;
     bool strict_model;
+    json_t *template_defaults; /* object of template variables; NULL: none */
     bool parse_special;        /* message text may form control tokens */
     int32_t max_tokens;        /* for requests that name none; 0: until stop */
     int32_t max_output_tokens; /* ceiling; 0: none */

@@ -337,6 +337,15 @@ def keys(s):
     case("alias", status == 200 and body["model"] == "first", body)
 
 
+def variables(s):
+    url = "/v1/chat/completions"
+    usage = s.json("POST", url, CHAT)[1]["usage"]
+    case("the server's template variables count", usage["prompt_tokens"] == 3, usage)
+    own = dict(CHAT, chat_template_kwargs={"tag": "one two three four"})
+    usage = s.json("POST", url, own)[1]["usage"]
+    case("the client's go over them", usage["prompt_tokens"] == 4, usage)
+
+
 def drain():
     with Server(MODEL, "--drain-timeout", "20") as s:
         c = s.connect(30)
@@ -393,5 +402,9 @@ with Server(
     "first,second",
 ) as server:
     cases.run("keys", lambda: keys(server))
+with Server(
+    MODEL, "--chat-template", "{{ tag }}", "--chat-template-kwargs", '{"tag": "one two three"}'
+) as server:
+    cases.run("variables", lambda: variables(server))
 cases.run("drain", drain)
 sys.exit(1 if cases.failed else 0)
