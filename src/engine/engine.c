@@ -129,6 +129,7 @@ static struct engine *engine_alloc(const struct engine_options *o)
     if (e->options.max_requests <= 0)
         e->options.max_requests = REQUESTS_DEFAULT;
     e->incoming_end = &e->incoming;
+    engine_metrics_init(&e->metrics);
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->device_lock, NULL);
     pthread_cond_init(&e->wake, NULL);
@@ -344,10 +345,16 @@ void engine_status(struct engine *e, struct engine_status *out)
         .max_requests = e->options.max_requests,
         .pages_used = atomic_load(&e->pages_used),
         .pages_all = atomic_load(&e->pages_all),
-        .prompt_tokens = atomic_load(&e->prompt_tokens),
-        .generated_tokens = atomic_load(&e->generated_tokens),
-        .requests_done = atomic_load(&e->requests_done),
-        .requests_failed = atomic_load(&e->requests_failed),
-        .composed_ops = atomic_load(&e->composed_ops),
+        .page_tokens = STATE_PAGE_TOKENS,
+        .prompt_tokens = metrics_value(&e->metrics, COUNTER_PROMPT_TOKENS),
+        .generated_tokens = metrics_value(&e->metrics, COUNTER_GENERATED_TOKENS),
+        .requests_done = metrics_value(&e->metrics, COUNTER_DONE),
+        .requests_failed = metrics_value(&e->metrics, COUNTER_FAILED),
+        .composed_ops = metrics_value(&e->metrics, COUNTER_COMPOSED_OPS),
     };
+}
+
+const struct engine_metrics *engine_metrics(const struct engine *e)
+{
+    return &e->metrics;
 }

@@ -25,6 +25,7 @@ struct tokenizer;      /* text/tokenizer/tokenizer.h */
 struct chat_template;  /* text/template/chat_template.h */
 struct model;
 struct log_sink;       /* base/log.h */
+struct engine_metrics; /* engine/metrics.h */
 
 struct engine_options {
     const char *device;           /* "cpu", "cuda:0", "auto"; NULL: auto */
@@ -164,8 +165,11 @@ MUST_CHECK enum status engine_plan(const struct engine_options *, const char *pa
 struct engine_status {
     int32_t n_running, n_waiting, n_sequences, max_requests;
     int64_t pages_used, pages_all;
+    int32_t page_tokens;
     uint64_t prompt_tokens, generated_tokens, requests_done, requests_failed, composed_ops;
 };
 void engine_status(struct engine *, struct engine_status *);
+/* Counters and histograms; borrowed for the engine's life, always current. */
+const struct engine_metrics *engine_metrics(const struct engine *);
 
 #endif

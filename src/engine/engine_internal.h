@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "engine/engine.h"
+#include "engine/metrics.h"
 #include "engine/pass.h"
 #include "engine/state_pool.h"
 #include "models/family.h"
@@ -34,8 +35,7 @@ struct engine {
     atomic_bool stop_now;          /* engine_free: forward passes end at the next op */
     atomic_int n_running, n_waiting;
     _Atomic int64_t pages_used, pages_all;
-    _Atomic uint64_t prompt_tokens, generated_tokens, requests_done, requests_failed;
-    _Atomic uint64_t composed_ops;
+    struct engine_metrics metrics;
 };
 
 /* How large the parts of a loaded model are. */

@@ -175,6 +175,19 @@ static double ms_between(uint64_t from, uint64_t to)
     return from && to > from ? (double)(to - from) / 1e6 : 0.0;
 }
 
+static void measure(struct engine_metrics *m, const struct request *r)
+{
+    const struct request_usage *u = &r->usage;
+    metrics_measure(m, HISTOGRAM_QUEUE_WAIT, u->queue_ms * 1e-3);
+    metrics_measure(m, HISTOGRAM_PHASE_QUEUE, u->queue_ms * 1e-3);
+    if (r->prompt_ns)
+        metrics_measure(m, HISTOGRAM_PHASE_PROMPT, u->prompt_ms * 1e-3);
+    if (r->first_token_ns) {
+        metrics_measure(m, HISTOGRAM_FIRST_TOKEN, u->first_token_ms * 1e-3);
+        metrics_measure(m, HISTOGRAM_PHASE_DECODE, u->decode_ms * 1e-3);
+    }
+}
+
 void request_finish(struct request *r, enum finish_reason finish, const struct error *err)
 {
     uint64_t now = clock_ns();
@@ -191,6 +204,7 @@ void request_finish(struct request *r, enum finish_reason finish, const struct e
         .first_token_ms = ms_between(r->submitted_ns, r->first_token_ns),
         .decode_ms = ms_between(r->first_token_ns, r->last_token_ns),
     };
+    measure(&r->engine->metrics, r);
     r->done = true;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);

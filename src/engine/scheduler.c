@@ -153,8 +153,10 @@ static void end_request(struct scheduler *s, struct request *r, enum finish_reas
 {
     give_back_sequence(s, r);
     release_followers(s, r);
-    atomic_fetch_add(finish == FINISH_ERROR ? &s->engine->requests_failed
-                                            : &s->engine->requests_done, 1);
+    enum engine_counter outcome = finish == FINISH_ERROR       ? COUNTER_FAILED
+                                  : finish == FINISH_CANCELLED ? COUNTER_CANCELLATIONS
+                                                               : COUNTER_DONE;
+    metrics_count(&s->engine->metrics, outcome, 1);
     atomic_fetch_sub(&s->engine->n_admitted, 1);
     request_finish(r, finish, err);
     request_unref(r);
@@ -232,6 +234,7 @@ static void preempt(struct scheduler *s, int32_t index)
     remove_running(s, index);
     give_back_sequence(s, r);
     r->preempted = true;
+    metrics_count(&s->engine->metrics, COUNTER_PREEMPTIONS, 1);
     queue_front(s, r);
 }
 
@@ -388,7 +391,9 @@ static enum status run_forward(struct scheduler *s, struct error *err)
     struct engine *e = s->engine;
     uint64_t composed = e->dev->composed_ops;
     TRY(pass_run(&s->pass, s->model->pool, pass_is_moot, &watch, err));
-    atomic_fetch_add(&e->composed_ops, e->dev->composed_ops - composed);
+    metrics_count(&e->metrics, COUNTER_COMPOSED_OPS, e->dev->composed_ops - composed);
+    metrics_count(&e->metrics, COUNTER_PASSES, 1);
+    metrics_measure(&e->metrics, HISTOGRAM_BATCH, s->pass.batch.n_sequences);
     const struct weight_file *file = s->model->source->weights;
     if (file && weight_file_damaged(file))
         return error_set(err, STATUS_IO, "%s: the model file was cut short or damaged while in "
@@ -431,7 +436,7 @@ static void fork_followers(struct scheduler *s, struct request *leader, const fl
         if (answer_token(r, logits, s->sampler, &finish, &err))
             end_running(s, s->n_running - 1, finish, &err);
         else
-            atomic_fetch_add(&s->engine->generated_tokens, 1);
+            metrics_count(&s->engine->metrics, COUNTER_GENERATED_TOKENS, 1);
     }
     release_followers(s, leader);
 }
@@ -460,7 +465,7 @@ static bool deliver(struct scheduler *s, struct request *r, const struct plan_ro
     sequence_advance(r->sequence, s->model->pool, plan->n_rows);
     if (plan->first_index < r->n_prompt) {
         int32_t n_read = MIN(plan->n_rows, r->n_prompt - plan->first_index);
-        atomic_fetch_add(&s->engine->prompt_tokens, (uint64_t)n_read);
+        metrics_count(&s->engine->metrics, COUNTER_PROMPT_TOKENS, (uint64_t)n_read);
         if (!deliver_prompt(s, r, plan, err)) {
             *finish = FINISH_ERROR;
             return true;
@@ -476,7 +481,7 @@ static bool deliver(struct scheduler *s, struct request *r, const struct plan_ro
     const float *logits = pass_logits(&s->pass, plan->first_output + last);
     if (r->followers)
         fork_followers(s, r, logits);
-    atomic_fetch_add(&s->engine->generated_tokens, 1);
+    metrics_count(&s->engine->metrics, COUNTER_GENERATED_TOKENS, 1);
     return answer_token(r, logits, s->sampler, finish, err);
 }
 

@@ -95,6 +95,12 @@ static bool is_loopback_name(struct str name)
            str_starts(name, STR("127.")) || str_is(name, "[::1]");
 }
 
+bool server_host_is_loopback(const char *host)
+{
+    struct str name = str_of(host);
+    return str_starts(name, STR("unix:")) || str_is(name, "::1") || is_loopback_name(name);
+}
+
 bool http_check_host(struct exchange *x)
 {
     struct str bind = str_of(x->server->options.host);

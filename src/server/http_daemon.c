@@ -58,6 +58,14 @@ static bool refuse(struct exchange *x, int status, const char *code, const char 
     return false;
 }
 
+static bool is_open_route(const struct server *s, const struct route *r)
+{
+    if (!r)
+        return false;
+    bool open_metrics = s->options.metrics_public || server_host_is_loopback(s->options.host);
+    return r->flags & ROUTE_OPEN || (r->flags & ROUTE_METRICS && open_metrics);
+}
+
 /* Everything that the headers alone decide. False: the answer is in the exchange. */
 static bool accept_headers(struct exchange *x, const char *version)
 {
@@ -74,7 +82,7 @@ static bool accept_headers(struct exchange *x, const char *version)
         exchange_reply_text(x, 204, NULL, STR(""));
         return false;
     }
-    if (!(x->route && x->route->flags & ROUTE_OPEN) && !http_check_key(x))
+    if (!is_open_route(s, x->route) && !http_check_key(x))
         return false;
     if (!x->route) {
         exchange_error(x, 404, NULL, NULL,
@@ -248,6 +256,8 @@ static void on_completed(void *argument, struct MHD_Connection *connection, void
     set_silence_limit(connection, s->options.idle_timeout);
     http_watch_connection_idle(s->watch, http_connection_of(connection), s->options.idle_timeout);
     request_log_row(x);
+    if (x->row.endpoint)
+        server_metrics_end(&s->metrics, x->status, x->row.finish, clock_seconds() - x->started);
     if (x->source.cancel)
         x->source.cancel(x, "the connection ended");
     exchange_drop(x);

@@ -6,6 +6,7 @@
 #include "server/dialect_openai_chat.h"
 #include "server/dialect_openai_completions.h"
 #include "server/dialect_openai_models.h"
+#include "server/metrics_routes.h"
 #include "server/status_routes.h"
 
 static const struct route routes[] = {
@@ -23,6 +24,8 @@ static const struct route routes[] = {
     { "/livez", ROUTE_GET | ROUTE_OPEN | ROUTE_INLINE, NULL, status_live },
     { "/readyz", ROUTE_GET | ROUTE_OPEN | ROUTE_INLINE, NULL, status_ready },
     { "/version", ROUTE_GET | ROUTE_INLINE, NULL, status_version },
+    { "/metrics", ROUTE_GET | ROUTE_INLINE | ROUTE_METRICS, NULL, metrics_text },
+    { "/metrics/json", ROUTE_GET | ROUTE_INLINE | ROUTE_METRICS, NULL, metrics_json },
     { "/props", ROUTE_GET | ROUTE_INLINE, NULL, status_props },
     { "/", ROUTE_GET | ROUTE_OPEN | ROUTE_INLINE, NULL, status_root },
 };

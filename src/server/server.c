@@ -23,6 +23,7 @@ enum status server_start(const struct server_options *options, struct engine *en
     s->started_unix = clock_unix();
     s->started = clock_seconds();
     pthread_mutex_init(&s->lock, NULL);
+    server_metrics_init(&s->metrics);
     enum status status = http_watch_new(s, &s->watch, err);
     if (status == STATUS_OK)
         status = worker_pool_new(options->n_workers, options->concurrency + 64, http_daemon_work,

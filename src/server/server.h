@@ -32,6 +32,7 @@ struct server_options {
     const char *const *aliases; /* [n_aliases] */
     size_t n_aliases;
     bool strict_model;
+    bool metrics_public;       /* /metrics needs no key, wherever the server listens */
     json_t *template_defaults; /* object of template variables; NULL: none */
     bool parse_special;        /* message text may form control tokens */
     int32_t max_tokens;        /* for requests that name none; 0: until stop */
@@ -46,6 +47,8 @@ struct server_options {
 MUST_CHECK enum status server_start(const struct server_options *, struct engine *,
                                     struct engine_model *, struct server **, struct error *);
 int server_port(const struct server *);
+/* Whether other machines cannot reach this address: loopback, or a socket in the file system. */
+bool server_host_is_loopback(const char *host);
 /* Stops accepting, lets running requests finish for drain_timeout, cancels the rest, frees. */
 void server_stop(struct server *);
 

@@ -8,6 +8,7 @@
 
 #include "server/exchange.h"
 #include "server/http_watch.h"
+#include "server/server_metrics.h"
 #include "server/server.h"
 #include "server/worker_pool.h"
 
@@ -31,6 +32,7 @@ struct server {
     struct exchange *live;
     int n_live;
     int rows_printed;
+    struct server_metrics metrics;
 };
 
 #endif
