@@ -1,4 +1,4 @@
-/* jinja_filters: the filters of sequences, for the table in jinja_filters.c. */
+/* jinja_filters: the filters of sequences and numbers, for the table in jinja_filters.c. */
 #ifndef TEXT_JINJA_FILTERS_H
 #define TEXT_JINJA_FILTERS_H
 
@@ -11,6 +11,9 @@
     X(filter_unique)
 #define JINJA_FILTER_DECLARE(name) struct jv name(struct jinja *r, struct jv self, struct jv *arg);
 JINJA_SEQUENCE_FILTERS(JINJA_FILTER_DECLARE)
+#define JINJA_NUMBER_FILTERS(X) \
+    X(filter_abs) X(filter_int) X(filter_float) X(filter_round) X(filter_file_size)
+JINJA_NUMBER_FILTERS(JINJA_FILTER_DECLARE)
 #undef JINJA_FILTER_DECLARE
 
 struct jv filter_map(struct jinja *r, struct jv self, const struct jargs *args);

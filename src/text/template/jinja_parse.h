@@ -1,5 +1,6 @@
 /* jinja_parse: tokens to the tree of jinja_ast.h, by recursive descent.
- * jinja_parse.c holds the statements, jinja_parse_expr.c the expressions. */
+ * jinja_parse.c holds the statements, jinja_parse_expr.c the operators, jinja_parse_primary.c the
+ * literals and what stands behind them. */
 #ifndef TEXT_JINJA_PARSE_H
 #define TEXT_JINJA_PARSE_H
 
@@ -39,7 +40,14 @@ struct jnode *parse_tuple(struct parser *p, bool condition, const char *end_word
 struct jnode *parse_target(struct parser *p, const char *end_word, bool namespaces);
 struct jnode *parse_filters(struct parser *p, struct jnode *subject, bool start_inline);
 
+struct jnode *parse_primary(struct parser *p);
+struct jnode *parse_postfix(struct parser *p, struct jnode *n);
+struct jnode *parse_filter_expression(struct parser *p, struct jnode *n);
+
 struct jnode *node_new(struct parser *p, enum jnode_type type);
+/* NULL when a is. */
+struct jnode *node_unary(struct parser *p, enum jnode_type type, struct jnode *a);
+struct jnode *node_list(struct parser *p, enum jnode_type type, struct node_list *list);
 void node_push(struct parser *p, struct node_list *list, struct jnode *node);
 struct jstr *parser_string(struct parser *p, struct str text);
 uint32_t parser_symbol(struct parser *p, struct str name);

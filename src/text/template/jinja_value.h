@@ -196,6 +196,8 @@ bool jlist_push(struct jinja *r, struct jlist *l, struct jv v);
 struct jdict *jdict_new(struct jinja *r, size_t capacity);
 bool jdict_set(struct jinja *r, struct jdict *d, struct jv key, struct jv value);
 bool jdict_get(struct jinja *r, struct jdict *d, struct jv key, struct jv *value);
+#define JDICT_INDEX_FROM 9 /* smaller ones are searched from end to end */
+bool jdict_reindex(struct jinja *r, struct jdict *d); /* after entries were put in directly */
 bool jdict_get_str(struct jinja *r, struct jdict *d, struct str key, struct jv *value);
 
 /* The variables of a render from JSON; strings are borrowed from it. */
