@@ -1,0 +1,76 @@
+#include "engine/scheduler_internal.h"
+
+/* Rows of prompts in one pass while answers are being written: the gap between two tokens. */
+#define CHUNK_BESIDE_ANSWERS 128
+
+int32_t row_plan_unread(const struct request *r)
+{
+    return r->n_tokens - r->sequence->n_past;
+}
+
+/* Prompt rows from this one on have to become outputs. */
+static int32_t first_wanted_row(const struct request *r)
+{
+    if (r->options.echo_logprobs)
+        return 0;
+    return r->options.prompt_logits ? r->options.prompt_logits_from : r->n_prompt;
+}
+
+static void plan_answers(struct scheduler *s, int32_t *rows_left, int32_t *outputs_left)
+{
+    for (int32_t i = 0; i < s->n_running; i++) {
+        struct request *r = s->running[i];
+        s->plan[i] = (struct plan_row){ .first_index = r->sequence->n_past };
+        if (row_plan_unread(r) != 1 || !r->prompt_done || request_room(r, 1) < 1 || *rows_left == 0)
+            continue;
+        s->plan[i].n_rows = 1;
+        s->plan[i].outputs = PASS_LAST_ROW;
+        --*rows_left;
+        --*outputs_left;
+    }
+}
+
+static void plan_prompt(struct scheduler *s, int32_t i, int32_t *rows_left, int32_t *outputs_left)
+{
+    struct request *r = s->running[i];
+    struct plan_row *plan = &s->plan[i];
+    int32_t n = MIN(row_plan_unread(r), *rows_left), past = r->sequence->n_past;
+    int32_t wanted = first_wanted_row(r);
+    if (past < wanted && wanted < r->n_prompt)
+        n = MIN(n, wanted - past);
+    bool all = past >= wanted && past < r->n_prompt;
+    bool last = n == row_plan_unread(r) && !r->options.prompt_only;
+    if (all) {
+        n = MIN(n, *outputs_left);
+        if (r->options.echo_logprobs)
+            n = MIN(n, request_room(r, 3) - 2);
+        n = MIN(n, r->n_prompt - past);
+    } else if (last && (*outputs_left < 1 || request_room(r, 1) < 1)) {
+        n--; /* all but the row that would be drawn from */
+    }
+    if (n <= 0)
+        return;
+    plan->n_rows = n;
+    if (all)
+        plan->outputs = PASS_ALL_ROWS;
+    else
+        plan->outputs = last && n == row_plan_unread(r) ? PASS_LAST_ROW : PASS_NO_OUTPUT;
+    *rows_left -= n;
+    *outputs_left -= plan->outputs == PASS_ALL_ROWS ? n : plan->outputs == PASS_LAST_ROW;
+}
+
+void row_plan_make(struct scheduler *s)
+{
+    int32_t rows_left = s->pass.size.rows, outputs_left = s->pass.size.outputs;
+    int32_t all_rows = rows_left;
+    plan_answers(s, &rows_left, &outputs_left);
+    if (rows_left < all_rows)
+        rows_left = MIN(rows_left, CHUNK_BESIDE_ANSWERS);
+    for (int32_t k = 0; k < s->n_running && rows_left > 0; k++) {
+        int32_t i = (s->turn + k) % s->n_running;
+        if (s->plan[i].n_rows == 0 &&
+            (row_plan_unread(s->running[i]) > 1 || !s->running[i]->prompt_done))
+            plan_prompt(s, i, &rows_left, &outputs_left);
+    }
+    s->turn = s->n_running > 0 ? (s->turn + 1) % s->n_running : 0;
+}

@@ -1,0 +1,68 @@
+/* scheduler_internal: what the files of the scheduler share; nobody else includes it.
+ *
+ *   request_queue    who waits, and who is next
+ *   residency        who has state: admission, preemption, the end of a request
+ *   row_plan         which rows the next pass computes
+ *   delivery         from the pass's logits to the requests
+ *
+ * Every resident request is in `running` and has an entry in `plan`. Threads: the engine thread.
+ */
+#ifndef ENGINE_SCHEDULER_INTERNAL_H
+#define ENGINE_SCHEDULER_INTERNAL_H
+
+#include "engine/engine_internal.h"
+#include "engine/request.h"
+#include "engine/request_queue.h"
+#include "engine/sampling.h"
+
+/* What one resident request does in the pass that is being built. */
+struct plan_row {
+    int32_t n_rows, first_output, first_index;
+    enum pass_outputs outputs;
+};
+
+struct scheduler {
+    struct engine *engine;
+    struct engine_model *model;
+    struct pass pass;
+    struct sampler_scratch *sampler;
+    struct sequence *sequences; /* [n_sequences], handed out through `idle` */
+    struct sequence **idle;
+    int32_t n_idle, n_sequences;
+    struct request **running; /* [n_running], in order of admission */
+    struct plan_row *plan;    /* [n_running] */
+    int32_t n_running, turn;  /* turn: whose prompt goes first */
+    struct request_queue queue;
+};
+
+/* --- residency.c ---------------------------------------------------------------------------- */
+
+/* Moves requests from the queue to `running` while there are seats and pages. */
+void residency_admit(struct scheduler *s);
+/* An open, empty sequence; NULL: none is left, or *err says why. */
+struct sequence *residency_take(struct scheduler *s, struct error *err);
+/* r becomes resident with `q` as its state, behind all others. */
+void residency_enter(struct scheduler *s, struct request *r, struct sequence *q);
+/* Makes room for the planned rows; who finds no page takes those of the newest. */
+void residency_reserve(struct scheduler *s);
+void residency_end(struct scheduler *s, int32_t index, enum finish_reason finish,
+                   const struct error *err);
+/* The same for a request that is in no list any more. */
+void residency_end_unlisted(struct scheduler *s, struct request *r, enum finish_reason finish,
+                            const struct error *err);
+void residency_end_cancelled(struct scheduler *s);
+/* Followers that could not fork go their own way: each reads the prompt itself. */
+void residency_release_followers(struct scheduler *s, struct request *leader);
+
+/* --- row_plan.c ----------------------------------------------------------------------------- */
+
+/* Tokens that the state does not hold yet. */
+int32_t row_plan_unread(const struct request *r);
+void row_plan_make(struct scheduler *s);
+
+/* --- delivery.c ----------------------------------------------------------------------------- */
+
+/* After a pass: states advance, tokens are drawn and published, what is over ends. */
+void delivery_run(struct scheduler *s);
+
+#endif
