@@ -55,6 +55,17 @@ void chat_set_system(struct chat *c, struct str text)
                                                      text.ptr, text.len));
 }
 
+struct str chat_last_message(const struct chat *c)
+{
+    const json_t *messages = chat_messages(c);
+    for (size_t i = json_array_size(messages); i > 0; i--) {
+        const json_t *message = json_array_get(messages, i - 1);
+        if (has_role(message, "user") && json_is_string(json_object_get(message, "content")))
+            return json_str(json_object_get(message, "content"));
+    }
+    return (struct str){ "", 0 };
+}
+
 bool chat_undo(struct chat *c)
 {
     json_t *messages = chat_messages(c);

@@ -24,6 +24,7 @@ struct chat {
     int32_t max_tokens;            /* of an answer; 0: until stop or context end */
     bool hides_thoughts;
     bool quit;
+    bool edits;                    /* the next message replaces the user's last one */
     int32_t n_answers;
     struct request_usage last;     /* of the newest answer */
     int64_t prompt_tokens, cached_tokens, completion_tokens; /* of all answers */
@@ -37,12 +38,16 @@ void chat_release(struct chat *c);
 json_t *chat_messages(const struct chat *c);            /* borrowed */
 void chat_set_system(struct chat *c, struct str text);  /* empty: none */
 struct str chat_system(const struct chat *c);           /* empty: none */
+/* The user's last message; empty: there is none. */
+struct str chat_last_message(const struct chat *c);
 /* Drops the newest messages back to and without the last of the user; false: there is none. */
 bool chat_undo(struct chat *c);
 
 /* chat_answer.c. A user's message, then the answer. What fails leaves the conversation as it was;
  * an interrupted answer stays as far as it went. */
 MUST_CHECK enum status chat_say(struct chat *c, struct str text, struct error *err);
+/* Another text for the user's last message, and its answer. */
+MUST_CHECK enum status chat_replace(struct chat *c, struct str text, struct error *err);
 MUST_CHECK enum status chat_regenerate(struct chat *c, struct error *err);
 /* Tokens that the conversation takes as a prompt. */
 MUST_CHECK enum status chat_count_tokens(const struct chat *c, size_t *n, struct error *err);

@@ -166,6 +166,20 @@ enum status chat_say(struct chat *c, struct str text, struct error *err)
     return status;
 }
 
+enum status chat_replace(struct chat *c, struct str text, struct error *err)
+{
+    json_t *before = json_copy(chat_messages(c));
+    enum status status = STATUS_OK;
+    if (!chat_undo(c))
+        status = error_set(err, STATUS_INVALID, "/edit: there is no message yet");
+    if (status == STATUS_OK)
+        status = chat_say(c, text, err);
+    if (status != STATUS_OK)
+        json_object_set(c->request, "messages", before);
+    json_decref(before);
+    return status;
+}
+
 enum status chat_regenerate(struct chat *c, struct error *err)
 {
     json_t *messages = chat_messages(c);

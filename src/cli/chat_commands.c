@@ -244,6 +244,16 @@ static enum status do_regen(struct chat *c, struct str argument, struct error *e
     return chat_regenerate(c, err);
 }
 
+static enum status do_edit(struct chat *c, struct str argument, struct error *err)
+{
+    if (argument.len > 0)
+        return chat_replace(c, argument, err);
+    if (chat_last_message(c).len == 0)
+        return error_set(err, STATUS_INVALID, "/edit: there is no message yet");
+    c->edits = true;
+    return STATUS_OK;
+}
+
 static enum status do_undo(struct chat *c, struct str argument, struct error *err)
 {
     (void)argument;
@@ -278,6 +288,8 @@ static const struct {
     { "save", NULL, "FILE", "write the conversation as JSON", do_save },
     { "load", NULL, "FILE", "go on with a saved conversation", do_load },
     { "regen", NULL, "", "answer the last message again", do_regen },
+    { "edit", NULL, "[TEXT]", "another text for the last message (alone: typed next), and its answer",
+      do_edit },
     { "undo", NULL, "", "drop the last message and its answer", do_undo },
     { "quit", "exit", "", "end (also Ctrl-D)", do_quit },
 };

@@ -243,6 +243,23 @@ static enum chat_input_result read_plain(struct chat_input *in, struct strbuf *l
     }
 }
 
+/* As if typed: a line end is quoted (^V), so that it does not end the line. */
+void chat_input_offer(struct chat_input *in, struct str text)
+{
+    struct strbuf typed;
+    if (!in->editor)
+        return;
+    strbuf_init(&typed, SIZE_MAX / 2);
+    for (size_t i = 0; i < text.len; i++) {
+        if ((unsigned char)text.ptr[i] < 32 || text.ptr[i] == 127)
+            strbuf_putc(&typed, 'V' - '@');
+        strbuf_putc(&typed, text.ptr[i]);
+    }
+    if (typed.len > 0)
+        el_push(in->editor, typed.ptr);
+    strbuf_release(&typed);
+}
+
 /* Moves a line to the message; true: it ends with a backslash, and the next one belongs to it. */
 static bool add_line(struct strbuf *message, struct str line)
 {

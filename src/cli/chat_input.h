@@ -21,6 +21,8 @@ enum chat_input_result {
 
 struct chat_input *chat_input_new(bool edits); /* edits: a person types at a terminal */
 void chat_input_free(struct chat_input *in);   /* saves the history */
+/* The next line begins with this text, for the person to change; without an editor: no effect. */
+void chat_input_offer(struct chat_input *in, struct str text);
 /* Replaces *out by the next message, without its line end, in valid UTF-8. */
 enum chat_input_result chat_input_read(struct chat_input *in, struct strbuf *out);
 

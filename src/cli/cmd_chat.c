@@ -34,11 +34,13 @@ static bool take_line(struct chat *c, struct str line, bool is_terminal)
             cli_fail(&err);
         return !failed;
     }
+    bool edited = c->edits;
+    c->edits = false;
     if (str_trim(line).len == 0)
         return true;
     if (str_starts(line, STR("//")))
         line = str_slice(line, 1, line.len);
-    enum status status = chat_say(c, line, &err);
+    enum status status = edited ? chat_replace(c, line, &err) : chat_say(c, line, &err);
     if (status == STATUS_CANCELLED && is_terminal) {
         cli_note(c->o, "%s", err.message);
         return true;
@@ -58,11 +60,14 @@ static int converse(struct chat *c, bool is_terminal)
     int state = CLI_OK, n_interrupts = 0;
     strbuf_init(&line, MESSAGE_MAX_BYTES);
     while (!c->quit) {
+        if (c->edits)
+            chat_input_offer(in, chat_last_message(c));
         enum chat_input_result result = chat_input_read(in, &line);
         if (result == CHAT_INPUT_END)
             break;
         if (result == CHAT_INPUT_INTERRUPTED) {
             cli_interrupt_clear();
+            c->edits = false;
             if (!is_terminal || ++n_interrupts == 2) {
                 state = CLI_INTERRUPTED;
                 break;

@@ -1,6 +1,7 @@
 #include "formats/hf_config.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -56,6 +57,48 @@ static enum status load_object(const struct hf_config *c, const char *name, json
     return s;
 }
 
+/* Of a folder that holds GGUF files instead: the first by name, which is the first shard of a split
+ * one, and how many there are. NULL: none. */
+static char *first_gguf(const char *folder, size_t *n)
+{
+    char *first = NULL;
+    DIR *d = opendir(folder);
+    *n = 0;
+    for (const struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+        struct str name = str_of(e->d_name);
+        if (!str_ends(name, STR(".gguf")) || str_starts(name, STR(".")))
+            continue;
+        ++*n;
+        if (first && strcmp(first, e->d_name) < 0)
+            continue;
+        mem_free(first);
+        first = mem_string(name.ptr, name.len);
+    }
+    if (d)
+        closedir(d);
+    return first;
+}
+
+static enum status no_model(const char *folder, struct error *err)
+{
+    size_t n;
+    char *gguf = first_gguf(folder, &n);
+    char *path = gguf ? join(folder, gguf) : NULL;
+    struct strbuf hint;
+    strbuf_init(&hint, 65536);
+    if (path)
+        strbuf_printf(&hint, "; did you mean %s?", path);
+    if (n > 1)
+        strbuf_printf(&hint, " (%zu .gguf files are there)", n);
+    enum status s = error_set(err, STATUS_NOT_FOUND,
+                              "%s: neither config.json nor tokenizer.json is in this folder%s",
+                              folder, hint.ptr ? hint.ptr : "");
+    strbuf_release(&hint);
+    mem_free(path);
+    mem_free(gguf);
+    return s;
+}
+
 static enum status load_all(struct hf_config *c, struct error *err)
 {
     TRY(load_object(c, "config.json", &c->config, err));
@@ -66,9 +109,7 @@ static enum status load_all(struct hf_config *c, struct error *err)
     bool has_tokenizer = tokenizer != NULL;
     mem_free(tokenizer);
     if (!c->config && !has_tokenizer)
-        return error_set(err, STATUS_NOT_FOUND,
-                         "%s: neither config.json nor tokenizer.json is in this folder",
-                         c->folder);
+        return no_model(c->folder, err);
     return STATUS_OK;
 }
 

@@ -12,6 +12,8 @@ import time
 from cases import INGOT, case, finish, not_run, run
 
 MODEL = os.environ.get("INGOT_SMOLLM2")
+COMMANDS = ["help", "reset", "system", "set", "thinking", "stats", "tokens", "save", "load",
+            "regen", "edit", "undo", "quit"]
 LONG = "one two three four five six seven eight nine ten " * 40
 
 
@@ -59,6 +61,18 @@ def test_conversation(folder):
          "no answer yet" in err, out + err)
     code, out, err = chat(folder, ["A."], "hi\n/regen\n")
     case("/regen answers again", code == 0 and out == "A.\nA.\n", out + err)
+    code, out, err = chat(folder, ["A.", "B."], "hi\nmore\n/edit other\n/edit\n//last\n"
+                          f"/save {saved}\n")
+    with open(saved) as f:
+        value = json.load(f)
+    case("/edit replaces the last message", code == 0 and out == "A.\nB.\nB.\nB.\n" and
+         [m["content"] for m in value["messages"]] == ["hi", "A.", "/last", "B."], out + err)
+    code, out, err = chat(folder, ["A."], f"/edit\n/edit x\nhi\n/edit {'word ' * 200}\n"
+                          f"/save {saved}\n", "--context", "100")
+    with open(saved) as f:
+        value = json.load(f)
+    case("an /edit that fails changes nothing", code == 1 and err.count("no message yet") == 2 and
+         [m["content"] for m in value["messages"]] == ["hi", "A."], out + err)
     with open(saved, "w") as f:
         f.write('{"messages": [3]}')
     code, out, err = chat(folder, [], f"/load {saved}\n")
@@ -72,7 +86,7 @@ def test_settings(folder):
     code, out, err = chat(folder, ["A."], "/tokens hello world\nhi\n/tokens\n/stats\n/help\n")
     case("/tokens, /stats, /help", code == 0 and out.startswith("2 tokens: ") and
          re.search(r"\n\d+ of \d+ tokens\n", out) and "last answer:" in out and
-         "/regen" in out, out + err)
+         all(f"/{c}" in out for c in COMMANDS), out + err)
     code, out, err = chat(folder, ["<think>\nhm\n</think>\n\nYes."], "/thinking hide\nhi\n")
     case("/thinking hide", code == 0 and out == "Yes.\n", out + err)
     code, out, err = run("chat", MODEL, "--session", "x")
@@ -144,6 +158,17 @@ def test_terminal(folder):
     case("the stopped answer stays as far as it went", messages[3]["content"] and
          LONG.startswith(messages[3]["content"]) and len(messages[3]["content"]) < len(LONG) - 1,
          messages[3])
+    t.wait("> ")
+    t.send("/edit\r")
+    case("/edit offers the last message", t.wait("> ") and t.wait("second"), t.seen)
+    t.send(" third\r")
+    case("and answers what became of it", t.wait("Answer three.") and t.wait("> "), t.seen)
+    t.send(f"/save {saved}\r")
+    t.wait("messages saved")
+    with open(saved) as f:
+        messages = json.load(f)["messages"]
+    case("an edited message keeps its lines", [m["content"] for m in messages[4:]] ==
+         ["first\nsecond third", "Answer three."], messages)
     t.wait("> ")
     t.send("\x04")
     case("Ctrl-D ends", t.end() == 0)

@@ -154,11 +154,24 @@ def test_real():
          r["chat_template"] and 134e6 < r["parameters"] < 164e6, err or r)
 
 
+def test_folder_of_gguf(folder):
+    inner = os.path.join(folder, "only-gguf")
+    os.mkdir(inner)
+    code, out, err = run("inspect", inner)
+    case("a folder with nothing", code == 1 and inner in err and "did you mean" not in err, err)
+    for name in ("b.gguf", "a.gguf", ".hidden.gguf"):
+        gguf(os.path.join(inner, name), [])
+    code, out, err = run("inspect", inner)
+    case("a folder with GGUF files names one", code == 1 and
+         f"did you mean {inner}/a.gguf? (2 .gguf" in err and err.count("\n") == 1, err)
+
+
 with tempfile.TemporaryDirectory() as temporary:
     test_families(temporary)
     test_text_parts(temporary)
     test_values(temporary)
     test_folder(temporary)
+    test_folder_of_gguf(temporary)
 test_hostile()
 test_real()
 finish()
