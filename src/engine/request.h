@@ -19,6 +19,7 @@
 
 #include "base/strbuf.h"
 #include "engine/engine.h"
+#include "engine/fair_share.h"
 #include "engine/sequence.h"
 #include "engine/stop_matcher.h"
 #include "text/tokenizer/tokenizer.h"
@@ -51,6 +52,9 @@ struct request {
     /* The engine thread's. */
     int32_t *tokens;                 /* [limit] prompt, then answer */
     int32_t n_tokens;
+    struct fair_account *account;    /* NULL: the queue does not know it yet */
+    uint64_t number;                 /* in order of arrival */
+    int64_t rows_computed;
     int32_t n_rows_seen;             /* prompt rows whose logits were handed out */
     struct sequence *sequence;       /* NULL: not resident */
     int32_t cached_tokens;

@@ -38,8 +38,6 @@ static void remove_running(struct scheduler *s, int32_t index)
         s->plan[i] = s->plan[i + 1];
     }
     s->n_running--;
-    if (s->turn > index)
-        s->turn--;
 }
 
 /* The request is over; it must be in no list any more. */
@@ -48,6 +46,7 @@ void residency_end_unlisted(struct scheduler *s, struct request *r, enum finish_
 {
     give_back(s, r);
     residency_release_followers(s, r);
+    request_queue_forget(&s->queue, r);
     enum engine_counter outcome = finish == FINISH_ERROR       ? COUNTER_FAILED
                                   : finish == FINISH_CANCELLED ? COUNTER_CANCELLATIONS
                                                                : COUNTER_DONE;
@@ -95,22 +94,65 @@ void residency_end_cancelled(struct scheduler *s)
 
 void residency_enter(struct scheduler *s, struct request *r, struct sequence *q)
 {
+    request_queue_know(&s->queue, r);
     r->sequence = q;
     if (r->admitted_ns == 0)
         r->admitted_ns = clock_ns();
     s->running[s->n_running++] = r;
 }
 
-/* First come, first served: the head of the queue waits for its pages and nobody overtakes it. */
-void residency_admit(struct scheduler *s)
+/* The state goes, the tokens stay: it is read again when there is room. */
+static void preempt(struct scheduler *s, int32_t index)
+{
+    struct request *r = s->running[index];
+    remove_running(s, index);
+    give_back(s, r);
+    r->preempted = true;
+    metrics_count(&s->engine->metrics, COUNTER_PREEMPTIONS, 1);
+    request_queue_add(&s->queue, r);
+}
+
+/* Of the lowest priority the one that came last. */
+static int32_t least_important(const struct scheduler *s)
+{
+    int32_t least = -1;
+    for (int32_t i = 0; i < s->n_running; i++) {
+        const struct request *a = s->running[i], *b = least < 0 ? a : s->running[least];
+        bool lower = a->options.priority < b->options.priority;
+        bool equal = a->options.priority == b->options.priority;
+        if (least < 0 || lower || (equal && a->number > b->number))
+            least = i;
+    }
+    return least;
+}
+
+static bool has_room(const struct scheduler *s, const struct request *r)
 {
     const struct state_pool *pool = s->model->pool;
+    int32_t needed = (r->n_tokens + STATE_PAGE_TOKENS) / STATE_PAGE_TOKENS;
+    needed = MIN(needed, pool->pages_per_sequence);
+    if (s->n_idle == 0)
+        return false;
+    return s->n_running == 0 || !pool->has_full || pool->full.n_free >= needed;
+}
+
+/* Those of a lower priority make room, as many as it takes. */
+static bool make_room(struct scheduler *s, const struct request *r)
+{
+    while (!has_room(s, r)) {
+        int32_t victim = least_important(s);
+        if (victim < 0 || s->running[victim]->options.priority >= r->options.priority)
+            return false;
+        preempt(s, victim);
+    }
+    return true;
+}
+
+/* Who is next waits for his pages, and nobody overtakes him. */
+void residency_admit(struct scheduler *s)
+{
     struct request *r;
-    while (s->n_idle > 0 && (r = request_queue_next(&s->queue)) != NULL) {
-        int32_t needed = (r->n_tokens + STATE_PAGE_TOKENS) / STATE_PAGE_TOKENS;
-        needed = MIN(needed, pool->pages_per_sequence);
-        if (s->n_running > 0 && pool->has_full && pool->full.n_free < needed)
-            return;
+    while ((r = request_queue_next(&s->queue)) != NULL && make_room(s, r)) {
         struct error err = { 0 };
         struct sequence *q = residency_take(s, &err);
         if (!q && err.status == STATUS_OK)
@@ -124,36 +166,52 @@ void residency_admit(struct scheduler *s)
     }
 }
 
-/* The state goes, the tokens stay: it is read again when there is room. */
-static void residency_preempt(struct scheduler *s, int32_t index)
+static int32_t index_of(const struct scheduler *s, const struct request *r)
 {
-    struct request *r = s->running[index];
-    remove_running(s, index);
-    give_back(s, r);
-    r->preempted = true;
-    metrics_count(&s->engine->metrics, COUNTER_PREEMPTIONS, 1);
-    request_queue_return(&s->queue, r);
+    for (int32_t i = 0; i < s->n_running; i++)
+        if (s->running[i] == r)
+            return i;
+    return -1;
 }
 
-/* Oldest first; who finds no page takes those of the newest. */
+/* False: the request had to make room itself, or failed. */
+static bool reserve_for(struct scheduler *s, struct request *r)
+{
+    struct error err = { 0 };
+    int32_t i;
+    while ((i = index_of(s, r)) >= 0) {
+        enum status status = sequence_reserve(r->sequence, s->model->pool, s->plan[i].n_rows, &err);
+        if (status == STATUS_OK)
+            return true;
+        if (status != STATUS_EXHAUSTED) {
+            residency_end(s, i, FINISH_ERROR, &err);
+            return false;
+        }
+        bool alone = s->n_running == 1;
+        CHECK(!alone); /* the pool holds one whole context */
+        preempt(s, least_important(s));
+    }
+    return false;
+}
+
+/* Highest priority first, then in order of arrival: victims are found among those whose turn is
+ * still to come. The first of all always gets what he needs, so all of them finish. */
 void residency_reserve(struct scheduler *s)
 {
-    for (int32_t i = 0; i < s->n_running; i++) {
-        struct request *r = s->running[i];
-        struct error err = { 0 };
-        enum status status = STATUS_OK;
-        while (s->plan[i].n_rows > 0) {
-            status = sequence_reserve(r->sequence, s->model->pool, s->plan[i].n_rows, &err);
-            if (status != STATUS_EXHAUSTED)
-                break;
-            bool alone = s->n_running == 1;
-            CHECK(!alone); /* the pool holds one whole context */
-            int32_t newest = s->n_running - 1;
-            residency_preempt(s, newest);
-            if (newest == i)
-                return;
+    for (;;) {
+        struct request *first = NULL;
+        for (int32_t i = 0; i < s->n_running; i++) {
+            struct request *r = s->running[i];
+            if (s->plan[i].n_rows == 0 || s->plan[i].reserved)
+                continue;
+            bool higher = first && r->options.priority > first->options.priority;
+            bool equal = first && r->options.priority == first->options.priority;
+            if (!first || higher || (equal && r->number < first->number))
+                first = r;
         }
-        if (status != STATUS_OK)
-            residency_end(s, i--, FINISH_ERROR, &err);
+        if (!first)
+            return;
+        if (reserve_for(s, first))
+            s->plan[index_of(s, first)].reserved = true;
     }
 }

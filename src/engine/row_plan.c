@@ -1,7 +1,10 @@
 #include "engine/scheduler_internal.h"
 
-/* Rows of prompts in one pass while answers are being written: the gap between two tokens. */
-#define CHUNK_BESIDE_ANSWERS 128
+/* The gap between two tokens of an answer while a prompt is read beside it: as many rows as fit
+ * into this time, or into twice that of the answers alone. */
+#define GAP_SECONDS 0.1
+#define CHUNK_STEP 16
+#define CHUNK_UNMEASURED 128
 
 int32_t row_plan_unread(const struct request *r)
 {
@@ -59,18 +62,47 @@ static void plan_prompt(struct scheduler *s, int32_t i, int32_t *rows_left, int3
     *outputs_left -= plan->outputs == PASS_ALL_ROWS ? n : plan->outputs == PASS_LAST_ROW;
 }
 
+static int32_t chunk_beside(const struct scheduler *s, int32_t n_answers)
+{
+    double alone = pass_cost_seconds(&s->cost, n_answers), allowed = MAX(GAP_SECONDS, 2 * alone);
+    int32_t most = s->pass.size.rows, chunk = CHUNK_STEP;
+    if (alone == 0)
+        return MIN(CHUNK_UNMEASURED, most);
+    while (chunk + CHUNK_STEP <= most &&
+           pass_cost_seconds(&s->cost, n_answers + chunk + CHUNK_STEP) <= allowed)
+        chunk += CHUNK_STEP;
+    return chunk;
+}
+
+/* Whose prompt goes on: among the requests of one client the one that had least, so that short
+ * prompts do not wait for long ones. */
+static int32_t next_prompt(const struct scheduler *s)
+{
+    int32_t best = -1;
+    for (int32_t i = 0; i < s->n_running; i++) {
+        const struct request *r = s->running[i];
+        if (s->plan[i].visited || (row_plan_unread(r) == 1 && r->prompt_done))
+            continue;
+        const struct request *b = best < 0 ? r : s->running[best];
+        bool same = r->account == b->account && r->options.priority == b->options.priority;
+        bool before = same && r->rows_computed != b->rows_computed
+                          ? r->rows_computed < b->rows_computed
+                          : request_goes_before(r, b);
+        if (best < 0 || before)
+            best = i;
+    }
+    return best;
+}
+
 void row_plan_make(struct scheduler *s)
 {
     int32_t rows_left = s->pass.size.rows, outputs_left = s->pass.size.outputs;
-    int32_t all_rows = rows_left;
+    int32_t all_rows = rows_left, i;
     plan_answers(s, &rows_left, &outputs_left);
     if (rows_left < all_rows)
-        rows_left = MIN(rows_left, CHUNK_BESIDE_ANSWERS);
-    for (int32_t k = 0; k < s->n_running && rows_left > 0; k++) {
-        int32_t i = (s->turn + k) % s->n_running;
-        if (s->plan[i].n_rows == 0 &&
-            (row_plan_unread(s->running[i]) > 1 || !s->running[i]->prompt_done))
-            plan_prompt(s, i, &rows_left, &outputs_left);
+        rows_left = MIN(rows_left, chunk_beside(s, all_rows - rows_left));
+    while (rows_left > 0 && (i = next_prompt(s)) >= 0) {
+        s->plan[i].visited = true;
+        plan_prompt(s, i, &rows_left, &outputs_left);
     }
-    s->turn = s->n_running > 0 ? (s->turn + 1) % s->n_running : 0;
 }

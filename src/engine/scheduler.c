@@ -1,5 +1,6 @@
 #include "engine/scheduler.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "engine/scheduler_internal.h"
 #include "formats/model_source.h"
@@ -36,6 +37,7 @@ void scheduler_free(struct scheduler *s)
     CHECK(s->n_running == 0 && s->queue.n == 0);
     for (int32_t i = 0; i < s->n_sequences; i++)
         sequence_release(&s->sequences[i]);
+    request_queue_release(&s->queue);
     pass_release(&s->pass);
     sampler_scratch_free(s->sampler);
     mem_free(s->sequences);
@@ -102,7 +104,9 @@ static enum status run_forward(struct scheduler *s, struct error *err)
         return STATUS_END;
     struct engine *e = s->engine;
     uint64_t composed = e->dev->composed_ops;
+    double start = clock_seconds();
     TRY(pass_run(&s->pass, s->model->pool, pass_is_moot, &watch, err));
+    pass_cost_note(&s->cost, s->pass.batch.n_rows, clock_seconds() - start);
     metrics_count(&e->metrics, COUNTER_COMPOSED_OPS, e->dev->composed_ops - composed);
     metrics_count(&e->metrics, COUNTER_PASSES, 1);
     metrics_measure(&e->metrics, HISTOGRAM_BATCH, s->pass.batch.n_sequences);

@@ -11,6 +11,7 @@
 #define ENGINE_SCHEDULER_INTERNAL_H
 
 #include "engine/engine_internal.h"
+#include "engine/pass_cost.h"
 #include "engine/request.h"
 #include "engine/request_queue.h"
 #include "engine/sampling.h"
@@ -19,6 +20,8 @@
 struct plan_row {
     int32_t n_rows, first_output, first_index;
     enum pass_outputs outputs;
+    bool visited;  /* by the planning of prompts */
+    bool reserved; /* its pages are there */
 };
 
 struct scheduler {
@@ -31,19 +34,21 @@ struct scheduler {
     int32_t n_idle, n_sequences;
     struct request **running; /* [n_running], in order of admission */
     struct plan_row *plan;    /* [n_running] */
-    int32_t n_running, turn;  /* turn: whose prompt goes first */
+    int32_t n_running;
+    struct pass_cost cost;
     struct request_queue queue;
 };
 
 /* --- residency.c ---------------------------------------------------------------------------- */
 
-/* Moves requests from the queue to `running` while there are seats and pages. */
+/* Moves requests from the queue to `running` while there are seats and pages; one of a higher
+ * priority takes them from those below it. */
 void residency_admit(struct scheduler *s);
 /* An open, empty sequence; NULL: none is left, or *err says why. */
 struct sequence *residency_take(struct scheduler *s, struct error *err);
 /* r becomes resident with `q` as its state, behind all others. */
 void residency_enter(struct scheduler *s, struct request *r, struct sequence *q);
-/* Makes room for the planned rows; who finds no page takes those of the newest. */
+/* Makes room for the planned rows: who finds no page takes those of the least important. */
 void residency_reserve(struct scheduler *s);
 void residency_end(struct scheduler *s, int32_t index, enum finish_reason finish,
                    const struct error *err);

@@ -64,7 +64,8 @@ struct exchange {
     const struct route *route;
     enum error_shape shape;
     char method[8], *path, request_id[LIMIT_REQUEST_ID_BYTES + 1];
-    const char *client;       /* key label for fairness and the log; static per server */
+    const char *client;       /* fairness: the key, else the connection (in client_name) */
+    char client_name[24];
     double started, deadline; /* monotonic seconds; 0: none */
 
     struct strbuf body;

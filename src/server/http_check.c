@@ -1,6 +1,7 @@
 #include "server/http_check.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <strings.h>
 
 #include "base/mem.h"
@@ -128,7 +129,8 @@ static bool same_secret(struct str given, struct str key)
 bool http_check_key(struct exchange *x)
 {
     const struct server_options *o = &x->server->options;
-    x->client = "local";
+    snprintf(x->client_name, sizeof x->client_name, "connection %d", x->fd);
+    x->client = x->client_name;
     if (o->n_api_keys == 0)
         return true;
     struct str bearer = exchange_header(x, "Authorization");

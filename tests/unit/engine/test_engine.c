@@ -151,6 +151,40 @@ static void out_of_pages(void **state)
     check_batch(LLAMA, 320, 12);
 }
 
+/* A 9 takes the seat of a 5 at once; who made room goes on later and answers the same. */
+static void priority_takes_a_seat(void **state)
+{
+    (void)state;
+    struct fixture f = start(LLAMA, 512, 2, 64);
+    int32_t prompt[100], ids[3][300], alone[300], n;
+    struct request *r[3];
+    prompt_of(&f, prompt, 100, 1);
+    for (int i = 0; i < 3; i++) {
+        struct request_options o = request_for(&f, prompt, 100 - i, i == 2 ? 3 : 300);
+        o.priority = i == 2 ? 9 : 5;
+        r[i] = submit(&f, &o);
+    }
+    struct engine_status status;
+    collect(r[2], ids[2], &n);
+    assert_int_equal(n, 3);
+    engine_status(f.engine, &status);
+    assert_int_equal(status.requests_done, 1); /* neither of those that came first */
+    for (int i = 0; i < 2; i++) {
+        collect(r[i], ids[i], &n);
+        assert_int_equal(n, 300);
+    }
+    for (int i = 0; i < 3; i++) {
+        struct request_options o = request_for(&f, prompt, 100 - i, i == 2 ? 3 : 300);
+        struct request *one = submit(&f, &o);
+        collect(one, alone, &n);
+        assert_memory_equal(alone, ids[i], (size_t)n * sizeof *alone);
+        request_drop(one);
+        request_drop(r[i]);
+    }
+    check_all_returned(&f);
+    engine_free(f.engine);
+}
+
 static void forks(void **state)
 {
     (void)state;
@@ -402,10 +436,16 @@ static void planned_is_used(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(limits), cmocka_unit_test(batched_as_alone),
-        cmocka_unit_test(out_of_pages), cmocka_unit_test(forks), cmocka_unit_test(chunks_agree),
-        cmocka_unit_test(echo), cmocka_unit_test(slow_reader_and_cancel),
-        cmocka_unit_test(many_threads), cmocka_unit_test(planned_is_used),
+        cmocka_unit_test(limits),
+        cmocka_unit_test(batched_as_alone),
+        cmocka_unit_test(out_of_pages),
+        cmocka_unit_test(priority_takes_a_seat),
+        cmocka_unit_test(forks),
+        cmocka_unit_test(chunks_agree),
+        cmocka_unit_test(echo),
+        cmocka_unit_test(slow_reader_and_cancel),
+        cmocka_unit_test(many_threads),
+        cmocka_unit_test(planned_is_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
