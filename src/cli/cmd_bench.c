@@ -4,7 +4,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mapped_file.h"
 #include "base/mem.h"
 #include "base/number.h"
 #include "cli/bench_run.h"
@@ -284,7 +283,6 @@ static enum status bench(struct bench *b, struct error *err)
     size_t n_used;
     bool named = options_given(b->o, "model") || options_argument(b->o, 0);
     bool peak = options_flag(b->o, "peak");
-    mapped_file_install_guard();
     cli_interrupt_catch();
     if (options_given(b->o, "shape")) {
         TRY(make_shape(b, err));

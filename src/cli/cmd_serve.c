@@ -6,7 +6,6 @@
 #include <sys/resource.h>
 
 #include "base/file.h"
-#include "base/mapped_file.h"
 #include "cli/cli.h"
 #include "cli/engine_setup.h"
 #include "cli/prompt_input.h"
@@ -208,7 +207,6 @@ static int serve(struct serve *s, const struct options *o, const char *path, str
     int which;
     block_signals(&ends);
     raise_file_limit();
-    mapped_file_install_guard();
     if (engine_setup_load(&s->setup, o, path, &engine, &model, err) != STATUS_OK)
         return cli_fail(err);
     if ((options_flag(o, "warmup") && warm_up(engine, model, err) != STATUS_OK) ||

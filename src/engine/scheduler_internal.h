@@ -32,6 +32,8 @@ struct scheduler {
     struct request **running; /* [n_running], in order of admission */
     struct plan_row *plan;    /* [n_running] */
     int32_t n_running, turn;  /* turn: whose prompt goes first */
+    bool reads_file;    /* some weights are used where they lie in the file */
+    uint64_t looked_ns; /* at the file, whether it was written to */
     struct request_queue queue;
 };
 
