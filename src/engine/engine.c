@@ -31,14 +31,23 @@ void engine_note_cancel(struct engine *e)
 
 /* --- the engine thread ---------------------------------------------------------------------- */
 
-static void take_incoming(struct request *list)
+/* With the device lock: whoever holds it finds every request of a model in its scheduler or in
+ * `incoming`. */
+static struct engine_model *take_incoming(struct engine *e)
 {
+    pthread_mutex_lock(&e->lock);
+    struct engine_model *models = e->models;
+    struct request *list = e->incoming;
+    e->incoming = NULL;
+    e->incoming_end = &e->incoming;
+    pthread_mutex_unlock(&e->lock);
     while (list) {
         struct request *r = list;
         list = r->next;
         r->next = NULL;
         scheduler_add(r->model->scheduler, r);
     }
+    return models;
 }
 
 static void publish_counts(struct engine *e, struct engine_model *models)
@@ -57,22 +66,13 @@ static void publish_counts(struct engine *e, struct engine_model *models)
     atomic_store(&e->pages_all, all.pages_all);
 }
 
-/* The list is read under the device lock: nobody loads or unloads while it is walked. */
-static struct engine_model *current_models(struct engine *e)
-{
-    pthread_mutex_lock(&e->lock);
-    struct engine_model *models = e->models;
-    pthread_mutex_unlock(&e->lock);
-    return models;
-}
-
 static bool run_passes(struct engine *e)
 {
     bool worked = false;
     atomic_fetch_add(&e->n_device_waits, 1);
     pthread_mutex_lock(&e->device_lock);
     atomic_fetch_sub(&e->n_device_waits, 1);
-    struct engine_model *models = current_models(e);
+    struct engine_model *models = take_incoming(e);
     for (struct engine_model *m = models; m; m = m->next)
         worked |= scheduler_pass(m->scheduler);
     publish_counts(e, models);
@@ -89,16 +89,15 @@ static void *engine_main(void *argument)
         while (!worked && !e->poked && !e->incoming && !e->stopping)
             pthread_cond_wait(&e->wake, &e->lock);
         e->poked = false;
-        struct request *incoming = e->incoming;
-        e->incoming = NULL;
-        e->incoming_end = &e->incoming;
         stopping = e->stopping;
         pthread_mutex_unlock(&e->lock);
-        take_incoming(incoming);
         worked = !stopping && run_passes(e);
     }
-    for (struct engine_model *m = current_models(e); m; m = m->next)
+    pthread_mutex_lock(&e->device_lock);
+    struct engine_model *models = take_incoming(e);
+    for (struct engine_model *m = models; m; m = m->next)
         scheduler_stop(m->scheduler);
+    pthread_mutex_unlock(&e->device_lock);
     return NULL;
 }
 
@@ -234,6 +233,8 @@ void engine_unload(struct engine *e, struct engine_model *m)
     atomic_fetch_add(&e->n_device_waits, 1);
     pthread_mutex_lock(&e->device_lock);
     atomic_fetch_sub(&e->n_device_waits, 1);
+    take_incoming(e);
+    scheduler_stop(m->scheduler); /* requests that were dropped, but not yet seen to be */
     pthread_mutex_lock(&e->lock);
     struct engine_model **link = &e->models;
     while (*link && *link != m)
