@@ -102,7 +102,18 @@ enum status file_writer_open(struct file_writer *w, const char *path, struct err
     bool too_long = temporary.overflow;
     w->temporary = strbuf_detach(&temporary);
     struct stat old;
-    mode_t mode = stat(w->path, &old) == 0 ? old.st_mode & 07777 : 0666;
+    bool exists = stat(w->path, &old) == 0;
+    mode_t mode = exists ? old.st_mode & 07777 : 0666;
+    if (exists && !S_ISREG(old.st_mode)) {
+        mem_free(w->temporary);
+        w->temporary = NULL;
+        w->fd = open(w->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+        if (w->fd >= 0)
+            return STATUS_OK;
+        enum status s = io_error(err, path, "open for writing");
+        file_writer_abort(w);
+        return s;
+    }
     if (!too_long)
         w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (w->fd >= 0)
@@ -113,8 +124,7 @@ enum status file_writer_open(struct file_writer *w, const char *path, struct err
     return s;
 }
 
-enum status file_writer_write(struct file_writer *w, const void *bytes, size_t n,
-                              struct error *err)
+enum status file_writer_write(struct file_writer *w, const void *bytes, size_t n, struct error *err)
 {
     if (!w->failed && write_all(w->fd, bytes, n))
         return STATUS_OK;
@@ -129,15 +139,15 @@ enum status file_writer_commit(struct file_writer *w, struct error *err)
     enum status s = STATUS_OK;
     if (w->failed)
         s = error_set(err, STATUS_IO, "%s: an earlier write failed", w->path);
-    else if (fsync(w->fd) != 0)
+    else if (w->temporary && fsync(w->fd) != 0)
         s = io_error(err, w->path, "write");
     int fd = w->fd;
     w->fd = -1;
     if (close(fd) != 0 && s == STATUS_OK)
         s = io_error(err, w->path, "write");
-    if (s == STATUS_OK && rename(w->temporary, w->path) != 0)
+    if (s == STATUS_OK && w->temporary && rename(w->temporary, w->path) != 0)
         s = io_error(err, w->path, "replace");
-    if (s == STATUS_OK) {
+    if (s == STATUS_OK && w->temporary) {
         sync_folder_of(w->path);
         mem_free(w->temporary);
         w->temporary = NULL;

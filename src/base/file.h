@@ -12,7 +12,8 @@
 /* "-" reads standard input. LIMIT when the file is larger than max_bytes. Appends to *out. */
 MUST_CHECK enum status file_read(const char *path, size_t max_bytes, struct strbuf *out,
                                  struct error *err);
-/* Temporary name beside the target, fsync, rename; the old file survives every failure. */
+/* Temporary name beside the target, fsync, rename; the old file survives every failure. A device,
+ * pipe or socket is never replaced: it is written to. */
 MUST_CHECK enum status file_write(const char *path, const void *bytes, size_t n, struct error *err);
 
 /* The same in pieces: open, write any number of times, then commit, which puts the file in place,
@@ -20,11 +21,10 @@ MUST_CHECK enum status file_write(const char *path, const void *bytes, size_t n,
 struct file_writer {
     int fd;
     char *path;      /* where it will appear */
-    char *temporary; /* where it is until then */
+    char *temporary; /* where it is until then; NULL when written in place */
     bool failed;
 };
-MUST_CHECK enum status file_writer_open(struct file_writer *w, const char *path,
-                                        struct error *err);
+MUST_CHECK enum status file_writer_open(struct file_writer *w, const char *path, struct error *err);
 MUST_CHECK enum status file_writer_write(struct file_writer *w, const void *bytes, size_t n,
                                          struct error *err);
 MUST_CHECK enum status file_writer_commit(struct file_writer *w, struct error *err);

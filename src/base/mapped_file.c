@@ -51,8 +51,7 @@ static bool patch(uintptr_t address)
         atomic_store(&slots[i].damaged, true);
         uintptr_t page = address & page_mask;
         return mmap((void *)page, end - page, PROT_READ,
-                    MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
-                    0) != MAP_FAILED;
+                    MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0) != MAP_FAILED;
     }
     return false;
 }
@@ -87,8 +86,7 @@ void mapped_file_install_guard(void)
     sigaction(SIGBUS, &action, NULL);
 }
 
-static enum status map_open_file(struct mapped_file *f, int fd, const char *path,
-                                 struct error *err)
+static enum status map_open_file(struct mapped_file *f, int fd, const char *path, struct error *err)
 {
     struct stat info;
     if (fstat(fd, &info) != 0)
@@ -98,6 +96,9 @@ static enum status map_open_file(struct mapped_file *f, int fd, const char *path
                          S_ISDIR(info.st_mode) ? "a folder" : "a device or pipe");
     f->slot = -1;
     f->size = (size_t)info.st_size;
+    f->device = info.st_dev;
+    f->inode = info.st_ino;
+    f->modified = info.st_mtim;
     f->bytes = (const uint8_t *)"";
     if (f->size == 0)
         return STATUS_OK;
@@ -148,6 +149,17 @@ void mapped_file_close(struct mapped_file *f)
 bool mapped_file_damaged(const struct mapped_file *f)
 {
     return f->path && f->slot >= 0 && atomic_load(&slots[f->slot].damaged);
+}
+
+bool mapped_file_changed(const struct mapped_file *f)
+{
+    struct stat info;
+    if (!f->path || f->borrowed || stat(f->path, &info) != 0)
+        return false;
+    if (info.st_dev != f->device || info.st_ino != f->inode)
+        return false; /* another file has the name now; ours lives on */
+    return (size_t)info.st_size != f->size || info.st_mtim.tv_sec != f->modified.tv_sec ||
+           info.st_mtim.tv_nsec != f->modified.tv_nsec;
 }
 
 void mapped_file_forget(const struct mapped_file *f, size_t offset, size_t n)

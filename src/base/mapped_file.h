@@ -4,6 +4,8 @@
  * mapped_file_install_guard() once (libingot never does by itself); then such a read sees zeros,
  * and mapped_file_damaged() is true from then on, so that the load or the request can fail.
  * Without the guard the signal kills the process as the system does by default.
+ * A file that is removed, or replaced by renaming another over it, stays readable as it was. One
+ * that is written to in place shows its new bytes: mapped_file_changed() notices.
  * Threads: open and close by one owner; reading and mapped_file_damaged() by anyone. */
 #ifndef BASE_MAPPED_FILE_H
 #define BASE_MAPPED_FILE_H
@@ -11,6 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
 
 #include "base/error.h"
 
@@ -20,6 +24,9 @@ struct mapped_file {
     int slot; /* index in the guard's table; -1 when not guarded */
     char *path;
     bool borrowed; /* bytes belong to somebody else */
+    dev_t device;  /* what was opened, for mapped_file_changed() */
+    ino_t inode;
+    struct timespec modified;
 };
 
 MUST_CHECK enum status mapped_file_open(struct mapped_file *f, const char *path, struct error *err);
@@ -27,6 +34,8 @@ MUST_CHECK enum status mapped_file_open(struct mapped_file *f, const char *path,
 void mapped_file_borrow(struct mapped_file *f, const char *label, const void *bytes, size_t n);
 void mapped_file_close(struct mapped_file *f); /* a zeroed one is allowed */
 bool mapped_file_damaged(const struct mapped_file *f);
+/* Asks the file system whether the mapped file itself was written to since (size, time). */
+bool mapped_file_changed(const struct mapped_file *f);
 /* Tells the kernel that [offset, offset + n) is no longer needed in memory. */
 void mapped_file_forget(const struct mapped_file *f, size_t offset, size_t n);
 void mapped_file_install_guard(void);

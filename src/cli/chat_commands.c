@@ -288,7 +288,7 @@ static const struct {
     { "save", NULL, "FILE", "write the conversation as JSON", do_save },
     { "load", NULL, "FILE", "go on with a saved conversation", do_load },
     { "regen", NULL, "", "answer the last message again", do_regen },
-    { "edit", NULL, "[TEXT]", "another text for the last message (alone: typed next), and its answer",
+    { "edit", NULL, "[TEXT]", "another last message (alone: typed next), and its answer",
       do_edit },
     { "undo", NULL, "", "drop the last message and its answer", do_undo },
     { "quit", "exit", "", "end (also Ctrl-D)", do_quit },

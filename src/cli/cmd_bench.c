@@ -4,9 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mapped_file.h"
 #include "base/mem.h"
 #include "base/number.h"
+#include "cli/bench_compare.h"
 #include "cli/bench_run.h"
 #include "cli/cli.h"
 #include "cli/term.h"
@@ -284,7 +284,6 @@ static enum status bench(struct bench *b, struct error *err)
     size_t n_used;
     bool named = options_given(b->o, "model") || options_argument(b->o, 0);
     bool peak = options_flag(b->o, "peak");
-    mapped_file_install_guard();
     cli_interrupt_catch();
     if (options_given(b->o, "shape")) {
         TRY(make_shape(b, err));
@@ -297,9 +296,22 @@ static enum status bench(struct bench *b, struct error *err)
     return b->path ? bench_model(b, err) : STATUS_OK;
 }
 
+static int compare(const struct options *o)
+{
+    struct error err = { 0 };
+    if (o->n_arguments != 3)
+        return cli_usage("bench compare takes two files of bench --json");
+    enum status s = bench_compare(o, options_argument(o, 1), options_argument(o, 2), &err);
+    return s == STATUS_OK ? CLI_OK : cli_fail(&err);
+}
+
 static int run_bench(const struct options *o)
 {
     struct error err = { 0 };
+    if (o->n_arguments > 0 && str_is(str_of(options_argument(o, 0)), "compare"))
+        return compare(o);
+    if (o->n_arguments > 1)
+        return cli_usage("bench takes one model, found '%s' behind it", options_argument(o, 1));
     struct bench b = { .o = o, .results = json_array() };
     enum status s = read_lists(&b, &err);
     int state = CLI_OK;
@@ -328,9 +340,10 @@ static const struct option_group *const groups[] = { &bench_options, &bench_mode
 const struct cli_command cmd_bench = {
     .name = "bench",
     .summary = "tokens a second, and what the machine can do at most",
-    .usage = "(MODEL | --shape NAME[-Lk]:QUANT) [-p N,...] [-n N,...] [-d N,...] [-s N,...]",
+    .usage = "(MODEL | --shape NAME[-Lk]:QUANT | compare A.json B.json) [-p N,...] [-n N,...] "
+             "[-d N,...] [-s N,...]",
     .groups = groups,
-    .max_arguments = 1,
+    .max_arguments = 3,
     .model_argument = true,
     .run = run_bench,
     .example = "ingot bench model.gguf -p 512 -n 128 -t 1,2",

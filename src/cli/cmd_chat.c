@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "base/mapped_file.h"
 #include "cli/chat.h"
 #include "cli/chat_input.h"
 #include "cli/term.h"
@@ -93,7 +92,6 @@ static enum status chat(const struct options *o, struct engine_setup *s, int *st
     TRY(engine_setup_read(s, o, err));
     TRY(engine_setup_read_sampling(s, o, err));
     s->engine.max_sequences = 1;
-    mapped_file_install_guard();
     struct engine *engine = NULL;
     struct engine_model *model;
     struct chat c = { 0 };

@@ -1,9 +1,9 @@
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/mapped_file.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
@@ -66,41 +66,35 @@ static enum status read_tokens(const struct reading *reading, const int32_t *tok
 /* --- logits ----------------------------------------------------------------------------------- */
 
 struct dump {
-    FILE *file;
-    bool failed;
+    struct file_writer file;
+    enum status status; /* of the first write that failed, with its message */
+    struct error error;
 };
 
 static void dump_row(void *user, int32_t position, const float *logits, int32_t n_vocab)
 {
     struct dump *d = user;
     (void)position;
-    if (fwrite(logits, sizeof(*logits), (size_t)n_vocab, d->file) != (size_t)n_vocab)
-        d->failed = true;
+    if (d->status == STATUS_OK)
+        d->status = file_writer_write(&d->file, logits, (size_t)n_vocab * sizeof(*logits),
+                                      &d->error);
 }
 
 static enum status dump_logits(struct reading *reading, const struct token_list *tokens,
                                const char *path, struct error *err)
 {
-    struct strbuf partial;
-    strbuf_init(&partial, 65536);
-    strbuf_printf(&partial, "%s.partial", path);
-    struct dump d = { .file = fopen(partial.ptr, "wb") };
-    enum status status = STATUS_OK;
-    if (!d.file) {
-        status = error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-    } else {
-        reading->sink = dump_row;
-        reading->user = &d;
-        status = read_tokens(reading, tokens->ids, tokens->n, err);
-        d.failed |= fclose(d.file) != 0;
-        if (status == STATUS_OK && d.failed)
-            status = error_set(err, STATUS_IO, "%s: %s", path, strerror(errno ? errno : ENOSPC));
-        if (status == STATUS_OK && rename(partial.ptr, path) != 0)
-            status = error_set(err, STATUS_IO, "%s: %s", path, strerror(errno));
-        if (status != STATUS_OK)
-            remove(partial.ptr);
+    struct dump d = { .status = STATUS_OK };
+    TRY(file_writer_open(&d.file, path, err));
+    reading->sink = dump_row;
+    reading->user = &d;
+    enum status status = read_tokens(reading, tokens->ids, tokens->n, err);
+    if (status == STATUS_OK && d.status != STATUS_OK) {
+        *err = d.error;
+        status = d.status;
     }
-    strbuf_release(&partial);
+    if (status == STATUS_OK)
+        return file_writer_commit(&d.file, err);
+    file_writer_abort(&d.file);
     return status;
 }
 
@@ -303,7 +297,6 @@ static enum status eval(const struct options *o, struct engine_setup *s, struct 
     TRY(engine_setup_read(s, o, err));
     s->engine.max_sequences = 1;
     s->engine.no_text = !options_given(o, "perplexity");
-    mapped_file_install_guard();
     struct reading reading = { 0 };
     TRY(engine_setup_load(s, o, path, &reading.engine, &reading.model, err));
     cli_interrupt_catch();

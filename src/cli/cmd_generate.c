@@ -1,6 +1,5 @@
 #include <stdio.h>
 
-#include "base/mapped_file.h"
 #include "cli/cli.h"
 #include "cli/engine_setup.h"
 #include "cli/prompt_input.h"
@@ -218,7 +217,6 @@ static enum status generate(const struct options *o, struct engine_setup *s, str
     s->engine.max_sequences = 1;
     s->engine.no_text = options_given(o, "tokens") && out.ids && !out.json && s->n_stop == 0 &&
                         s->n_script == 0;
-    mapped_file_install_guard();
     struct engine *engine = NULL;
     struct engine_model *model;
     struct token_list prompt = { 0 };

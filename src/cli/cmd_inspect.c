@@ -2,7 +2,6 @@
 #include <math.h>
 #include <stdio.h>
 
-#include "base/mapped_file.h"
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/inspect_report.h"
@@ -257,7 +256,6 @@ static int run_inspect(const struct options *o)
     struct model_source *source = NULL;
     const char *path;
     size_t n_used;
-    mapped_file_install_guard();
     enum status status = cli_model(o, &path, &n_used, &err);
     if (status == STATUS_OK)
         status = model_source_open(&source, path, &err);

@@ -6,10 +6,10 @@
 #include <sys/resource.h>
 
 #include "base/file.h"
-#include "base/mapped_file.h"
 #include "cli/cli.h"
 #include "cli/engine_setup.h"
 #include "cli/prompt_input.h"
+#include "cli/serve_models.h"
 #include "cli/term.h"
 #include "server/server.h"
 
@@ -62,29 +62,6 @@ static enum status read_keys(struct serve *s, const struct options *o, struct er
     return status;
 }
 
-/* "name,alias,alias": the first is the id, the others are answered too. */
-static void read_names(struct serve *s, const struct options *o)
-{
-    struct str rest = str_of(options_text(o, "model-name"));
-    if (!rest.ptr)
-        return;
-    const char **names = arena_array(&s->setup.arena, const char *, rest.len + 1);
-    size_t n = 0;
-    while (rest.len) {
-        size_t end = str_find(rest, STR(","), 0);
-        end = end == STR_NONE ? rest.len : end;
-        struct str name = str_trim(str_slice(rest, 0, end));
-        if (name.len)
-            names[n++] = arena_str(&s->setup.arena, name).ptr;
-        rest = str_slice(rest, MIN(end + 1, rest.len), rest.len);
-    }
-    if (n == 0)
-        return;
-    s->server.model_name = names[0];
-    s->server.aliases = names + 1;
-    s->server.n_aliases = n - 1;
-}
-
 static enum status open_log(struct serve *s, const struct options *o, struct error *err)
 {
     const char *path = options_text(o, "log-file");
@@ -109,7 +86,6 @@ static enum status read_options(struct serve *s, const struct options *o, struct
                          "serve: --stop, --logit-bias and --ignore-eos belong to a request");
     TRY(read_keys(s, o, err));
     TRY(open_log(s, o, err));
-    read_names(s, o);
     v->template_defaults = s->template_defaults = json_object();
     TRY(prompt_take_kwargs(o, s->template_defaults, err));
     v->host = options_text(o, "host");
@@ -125,6 +101,9 @@ static enum status read_options(struct serve *s, const struct options *o, struct
     v->drain_timeout = options_real(o, "drain-timeout");
     v->keep_alive_interval = options_real(o, "sse-ping-interval");
     v->strict_model = options_flag(o, "strict-model");
+    v->models_max = (int)options_int(o, "models-max");
+    v->model_idle_unload = options_real(o, "model-idle-unload");
+    v->models_autoload = options_flag(o, "models-autoload");
     v->metrics_public = options_flag(o, "metrics-public");
     v->parse_special = options_flag(o, "parse-special");
     v->max_tokens = s->setup.max_tokens;
@@ -160,6 +139,13 @@ static void print_banner(const struct serve *s, const struct server *server,
                 strchr(s->server.host, ':') ? "listening on http://[%s]:%d\n"
                                             : "listening on http://%s:%d\n",
                 s->server.host, server_port(server));
+}
+
+static void print_others(const struct serve *s, const struct server_model *models, size_t n)
+{
+    for (size_t i = 1; i < n && !s->server.quiet; i++)
+        fprintf(stderr, "%s%s%s", i == 1 ? "loaded on demand: " : ", ", models[i].id,
+                i + 1 == n ? "\n" : "");
 }
 
 /* Only the waiting thread takes the signals: threads started after this inherit the mask. */
@@ -199,24 +185,28 @@ static enum status warm_up(struct engine *engine, struct engine_model *model, st
     return status;
 }
 
-static int serve(struct serve *s, const struct options *o, const char *path, struct error *err)
+static int serve(struct serve *s, const struct options *o, struct error *err)
 {
     struct engine *engine = NULL;
-    struct engine_model *model = NULL;
+    struct server_model *models;
     struct server *server = NULL;
+    size_t n_models;
     sigset_t ends;
     int which;
     block_signals(&ends);
     raise_file_limit();
-    mapped_file_install_guard();
-    if (engine_setup_load(&s->setup, o, path, &engine, &model, err) != STATUS_OK)
+    if (serve_models_read(&s->setup.arena, o, &s->setup.engine, &models, &n_models, err) !=
+            STATUS_OK ||
+        engine_setup_load(&s->setup, o, models[0].path, &engine, &models[0].model, err) !=
+            STATUS_OK)
         return cli_fail(err);
-    if ((options_flag(o, "warmup") && warm_up(engine, model, err) != STATUS_OK) ||
-        server_start(&s->server, engine, model, &server, err) != STATUS_OK) {
+    if ((options_flag(o, "warmup") && warm_up(engine, models[0].model, err) != STATUS_OK) ||
+        server_start(&s->server, engine, models, n_models, &server, err) != STATUS_OK) {
         engine_free(engine);
         return cli_fail(err);
     }
-    print_banner(s, server, model);
+    print_banner(s, server, models[0].model);
+    print_others(s, models, n_models);
     sigwait(&ends, &which);
     pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
     server_stop(server);
@@ -228,13 +218,9 @@ static int run(const struct options *o)
 {
     struct serve s = { 0 };
     struct error err = { 0 };
-    const char *path;
-    size_t used;
     int state = CLI_FAILED;
-    if (cli_model(o, &path, &used, &err) != STATUS_OK)
-        return cli_fail(&err);
     if (read_options(&s, o, &err) == STATUS_OK)
-        state = serve(&s, o, path, &err);
+        state = serve(&s, o, &err);
     else
         state = err.status == STATUS_INVALID ? cli_usage("%s", err.message) : cli_fail(&err);
     if (s.log_file)
@@ -252,10 +238,10 @@ static const struct option_group *const groups[] = {
 const struct cli_command cmd_serve = {
     .name = "serve",
     .summary = "HTTP server with OpenAI's API",
-    .usage = "MODEL [--host ADDRESS] [--port N] [--api-key KEY]",
+    .usage = "MODEL... [--host ADDRESS] [--port N] [--api-key KEY]",
     .groups = groups,
     .read_variables = true,
-    .max_arguments = 1,
+    .max_arguments = 1000,
     .run = run,
     .example = "ingot serve model.gguf --port 8080",
     .model_argument = true,

@@ -1,8 +1,10 @@
 /* ingot: the program. Finds the command, reads its flags, runs it. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mapped_file.h"
 #include "base/mem.h"
 #include "cli/cli.h"
 #include "cli/help.h"
@@ -98,6 +100,14 @@ static int check_arguments(const struct cli_command *c, const struct options *o)
     return CLI_OK;
 }
 
+/* A model file cut short while mapped, and an output past the limit on file sizes (ulimit -f), are
+ * errors that the command reports, not signals that end it. */
+static void tame_signals(void)
+{
+    mapped_file_install_guard();
+    signal(SIGXFSZ, SIG_IGN);
+}
+
 static int run_command(const struct cli_command *c, int argc, char **argv)
 {
     struct options o;
@@ -113,6 +123,7 @@ static int run_command(const struct cli_command *c, int argc, char **argv)
         state = check_arguments(c, &o);
         if (state == CLI_OK && o.ignored.len > 0)
             cli_note(&o, "ignored, not needed here: %s", o.ignored.ptr);
+        tame_signals();
         if (state == CLI_OK)
             state = c->run(&o);
     }

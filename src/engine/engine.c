@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/mem.h"
 #include "cpu/cpu_device.h"
@@ -30,14 +31,23 @@ void engine_note_cancel(struct engine *e)
 
 /* --- the engine thread ---------------------------------------------------------------------- */
 
-static void take_incoming(struct request *list)
+/* With the device lock: whoever holds it finds every request of a model in its scheduler or in
+ * `incoming`. */
+static struct engine_model *take_incoming(struct engine *e)
 {
+    pthread_mutex_lock(&e->lock);
+    struct engine_model *models = e->models;
+    struct request *list = e->incoming;
+    e->incoming = NULL;
+    e->incoming_end = &e->incoming;
+    pthread_mutex_unlock(&e->lock);
     while (list) {
         struct request *r = list;
         list = r->next;
         r->next = NULL;
         scheduler_add(r->model->scheduler, r);
     }
+    return models;
 }
 
 static void publish_counts(struct engine *e, struct engine_model *models)
@@ -56,14 +66,17 @@ static void publish_counts(struct engine *e, struct engine_model *models)
     atomic_store(&e->pages_all, all.pages_all);
 }
 
-static bool run_passes(struct engine *e, struct engine_model *models)
+static bool run_passes(struct engine *e)
 {
     bool worked = false;
+    atomic_fetch_add(&e->n_device_waits, 1);
     pthread_mutex_lock(&e->device_lock);
+    atomic_fetch_sub(&e->n_device_waits, 1);
+    struct engine_model *models = take_incoming(e);
     for (struct engine_model *m = models; m; m = m->next)
         worked |= scheduler_pass(m->scheduler);
-    pthread_mutex_unlock(&e->device_lock);
     publish_counts(e, models);
+    pthread_mutex_unlock(&e->device_lock);
     return worked;
 }
 
@@ -71,23 +84,20 @@ static void *engine_main(void *argument)
 {
     struct engine *e = argument;
     bool worked = false, stopping = false;
-    struct engine_model *models = NULL;
     while (!stopping) {
         pthread_mutex_lock(&e->lock);
         while (!worked && !e->poked && !e->incoming && !e->stopping)
             pthread_cond_wait(&e->wake, &e->lock);
         e->poked = false;
-        struct request *incoming = e->incoming;
-        e->incoming = NULL;
-        e->incoming_end = &e->incoming;
-        models = e->models;
         stopping = e->stopping;
         pthread_mutex_unlock(&e->lock);
-        take_incoming(incoming);
-        worked = !stopping && run_passes(e, models);
+        worked = !stopping && run_passes(e);
     }
+    pthread_mutex_lock(&e->device_lock);
+    struct engine_model *models = take_incoming(e);
     for (struct engine_model *m = models; m; m = m->next)
         scheduler_stop(m->scheduler);
+    pthread_mutex_unlock(&e->device_lock);
     return NULL;
 }
 
@@ -179,22 +189,63 @@ void engine_free(struct engine *e)
     mem_free(e);
 }
 
-enum status engine_load(struct engine *e, const char *path, struct engine_model **out,
-                        struct error *err)
+/* While a model is loaded others run: whoever waits for the device gets it between two tensors. */
+static void loading(void *user, int64_t done, int64_t all)
 {
-    struct engine_model *m = NULL;
-    pthread_mutex_lock(&e->device_lock);
-    enum status status = load_model(e, e->dev, path, false, &m, err);
-    pthread_mutex_unlock(&e->device_lock);
-    TRY(status);
+    struct engine *e = user;
+    struct timespec moment = { 0, 20000 };
+    if (e->options.progress)
+        e->options.progress(e->options.progress_user, done, all);
+    while (atomic_load(&e->n_device_waits) > 0) {
+        pthread_mutex_unlock(&e->device_lock);
+        nanosleep(&moment, NULL);
+        pthread_mutex_lock(&e->device_lock);
+    }
+}
+
+static void add_model(struct engine *e, struct engine_model *m)
+{
     pthread_mutex_lock(&e->lock);
     m->next = e->models;
     e->models = m;
     e->poked = true; /* so that the numbers of pages are published */
     pthread_cond_signal(&e->wake);
     pthread_mutex_unlock(&e->lock);
+}
+
+enum status engine_load(struct engine *e, const char *path, struct engine_model **out,
+                        struct error *err)
+{
+    struct engine_model *m = NULL;
+    pthread_mutex_lock(&e->device_lock);
+    struct model_progress progress = { loading, e };
+    enum status status = load_model(e, e->dev, path, &progress, &m, err);
+    if (status == STATUS_OK)
+        add_model(e, m);
+    pthread_mutex_unlock(&e->device_lock);
+    TRY(status);
     *out = m;
     return STATUS_OK;
+}
+
+void engine_unload(struct engine *e, struct engine_model *m)
+{
+    atomic_fetch_add(&e->n_device_waits, 1);
+    pthread_mutex_lock(&e->device_lock);
+    atomic_fetch_sub(&e->n_device_waits, 1);
+    take_incoming(e);
+    scheduler_stop(m->scheduler); /* requests that were dropped, but not yet seen to be */
+    pthread_mutex_lock(&e->lock);
+    struct engine_model **link = &e->models;
+    while (*link && *link != m)
+        link = &(*link)->next;
+    CHECK(*link == m);
+    *link = m->next;
+    e->poked = true;
+    pthread_cond_signal(&e->wake);
+    pthread_mutex_unlock(&e->lock);
+    load_model_free(m);
+    pthread_mutex_unlock(&e->device_lock);
 }
 
 const struct engine_model_info *engine_model_info(const struct engine_model *m)
@@ -240,7 +291,7 @@ enum status engine_plan(const struct engine_options *o, const char *path, struct
         struct plan_device dev;
         struct engine_model *m = NULL;
         plan_device_init(&dev, e->dev);
-        status = load_model(e, &dev.base, path, true, &m, err);
+        status = load_model(e, &dev.base, path, NULL, &m, err);
         if (status == STATUS_OK)
             fill_plan(e, m, &dev, out);
         load_model_free(m);

@@ -49,9 +49,12 @@ struct engine_options {
 
 MUST_CHECK enum status engine_new(const struct engine_options *, struct engine **, struct error *);
 void engine_free(struct engine *); /* cancels what runs */
-/* Path as CONTRACTS "Models". The model belongs to the engine. */
+/* Path as CONTRACTS "Models". The model belongs to the engine. What runs meanwhile goes on: the
+ * loader lets it have the device after each tensor. */
 MUST_CHECK enum status engine_load(struct engine *, const char *path, struct engine_model **,
                                    struct error *);
+/* Frees a model. Every request to it must have been dropped before. */
+void engine_unload(struct engine *, struct engine_model *);
 
 /* What a loaded model offers; all borrowed from it and constant after load. */
 struct engine_model_info {

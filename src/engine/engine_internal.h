@@ -31,6 +31,7 @@ struct engine {
     struct request *incoming, **incoming_end;
     struct engine_model *models;   /* grows at the front, under `lock` */
     atomic_int n_admitted;         /* waiting and running */
+    atomic_int n_device_waits;     /* who wants device_lock while a model is loaded */
     atomic_uint n_cancels;         /* counts request_cancel calls */
     atomic_bool stop_now;          /* engine_free: forward passes end at the next op */
     atomic_int n_running, n_waiting;

@@ -106,13 +106,11 @@ static enum status check_weights_fit(struct engine *e, const struct model_source
 }
 
 static enum status load_weights(struct engine *e, struct engine_model *m, struct device *dev,
-                                bool plan, struct error *err)
+                                const struct model_progress *progress, struct error *err)
 {
-    struct model_progress progress = { e->options.progress, e->options.progress_user };
-    if (!plan)
+    if (progress)
         TRY(check_weights_fit(e, m->source, dev, err));
-    TRY(model_load(m->source, dev, &m->model,
-                   plan || !e->options.progress ? NULL : &progress, err));
+    TRY(model_load(m->source, dev, &m->model, progress, err));
     if (weight_file_damaged(m->source->weights))
         return error_set(err, STATUS_IO, "%s: the file was cut short or damaged while it was read",
                          m->source->path);
@@ -133,12 +131,14 @@ static enum status take_state(struct engine_model *m, struct device *dev, bool p
     return plan ? STATUS_OK : scheduler_new(m, &m->scheduler, err);
 }
 
-static enum status fill(struct engine *e, struct device *dev, const char *path, bool plan,
-                        struct engine_model *m, struct error *err)
+static enum status fill(struct engine *e, struct device *dev, const char *path,
+                        const struct model_progress *progress, struct engine_model *m,
+                        struct error *err)
 {
+    bool plan = !progress;
     TRY(model_source_open(&m->source, path, err));
     TRY(model_source_need_weights(m->source, err));
-    TRY(load_weights(e, m, dev, plan, err));
+    TRY(load_weights(e, m, dev, progress, err));
     if (!plan && !e->options.no_text)
         TRY(load_text(&e->options, m->source, &m->tokenizer, &m->chat, err));
     m->name = name_of(m->source);
@@ -151,12 +151,13 @@ static enum status fill(struct engine *e, struct device *dev, const char *path, 
     return STATUS_OK;
 }
 
-enum status load_model(struct engine *e, struct device *dev, const char *path, bool plan,
-                       struct engine_model **out, struct error *err)
+enum status load_model(struct engine *e, struct device *dev, const char *path,
+                       const struct model_progress *progress, struct engine_model **out,
+                       struct error *err)
 {
     struct engine_model *m = mem_new(struct engine_model);
     m->engine = e;
-    enum status status = fill(e, dev, path, plan, m, err);
+    enum status status = fill(e, dev, path, progress, m, err);
     if (status != STATUS_OK) {
         load_model_free(m);
         return status;

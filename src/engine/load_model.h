@@ -8,9 +8,10 @@
 #include "base/error.h"
 #include "engine/engine_internal.h"
 
-/* `dev` is the engine's device, or a plan_device with plan = true. */
+/* `dev` is the engine's device, or with progress NULL a plan_device. */
 MUST_CHECK enum status load_model(struct engine *e, struct device *dev, const char *path,
-                                  bool plan, struct engine_model **out, struct error *err);
+                                  const struct model_progress *progress,
+                                  struct engine_model **out, struct error *err);
 void load_model_free(struct engine_model *m); /* NULL is allowed */
 
 #endif

@@ -5,6 +5,9 @@
 #include "engine/scheduler_internal.h"
 #include "formats/model_source.h"
 
+/* How often the file system is asked whether a mapped model was written to. */
+#define LOOK_AT_FILE_NS 100000000u
+
 enum status scheduler_new(struct engine_model *m, struct scheduler **out, struct error *err)
 {
     struct scheduler *s = mem_new(struct scheduler);
@@ -26,6 +29,8 @@ enum status scheduler_new(struct engine_model *m, struct scheduler **out, struct
         sequence_init(&s->sequences[i], m->pool);
         s->idle[s->n_idle++] = &s->sequences[i];
     }
+    for (int32_t i = 0; i < m->model->n_weights; i++)
+        s->reads_file |= !m->model->weights[i]->owned;
     *out = s;
     return STATUS_OK;
 }
@@ -95,6 +100,23 @@ static bool pass_is_moot(void *user)
     return s->model->pool->has_fixed ? gone == all : 2 * gone >= all && gone > 0;
 }
 
+/* Rows of a file that was cut or written to in place would be wrong, not missing. */
+static enum status check_file(struct scheduler *s, struct error *err)
+{
+    const struct weight_file *file = s->model->source->weights;
+    if (weight_file_damaged(file))
+        return error_set(err, STATUS_IO, "%s: the model file was cut short or damaged while in "
+                         "use; load it again", s->model->info.path);
+    uint64_t now = clock_ns();
+    if (!s->reads_file || now - s->looked_ns < LOOK_AT_FILE_NS)
+        return STATUS_OK;
+    if (weight_file_changed(file))
+        return error_set(err, STATUS_IO, "%s: the model file was written to while in use; load it "
+                         "again", s->model->info.path);
+    s->looked_ns = now;
+    return STATUS_OK;
+}
+
 static enum status run_forward(struct scheduler *s, struct error *err)
 {
     struct cancel_watch watch = { s, 0 };
@@ -110,13 +132,7 @@ static enum status run_forward(struct scheduler *s, struct error *err)
     metrics_count(&e->metrics, COUNTER_COMPOSED_OPS, e->dev->composed_ops - composed);
     metrics_count(&e->metrics, COUNTER_PASSES, 1);
     metrics_measure(&e->metrics, HISTOGRAM_BATCH, s->pass.batch.n_sequences);
-    const struct weight_file *file = s->model->source->weights;
-    if (file && weight_file_damaged(file))
-        return error_set(err, STATUS_IO,
-                         "%s: the model file was cut short or damaged while in "
-                         "use; load it again",
-                         s->model->info.path);
-    return STATUS_OK;
+    return s->model->source->weights ? check_file(s, err) : STATUS_OK;
 }
 
 static void fail_batch(struct scheduler *s, const struct error *err)

@@ -36,6 +36,8 @@ struct scheduler {
     struct plan_row *plan;    /* [n_running] */
     int32_t n_running;
     struct pass_cost cost;
+    bool reads_file;    /* some weights are used where they lie in the file */
+    uint64_t looked_ns; /* at the file, whether it was written to */
     struct request_queue queue;
 };
 

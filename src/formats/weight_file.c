@@ -53,6 +53,15 @@ bool weight_file_damaged(const struct weight_file *f)
     return false;
 }
 
+bool weight_file_changed(const struct weight_file *f)
+{
+    for (size_t i = 0; i < f->n_parts; i++) {
+        if (mapped_file_changed(&f->parts[i]))
+            return true;
+    }
+    return false;
+}
+
 enum status weight_file_add(struct weight_file *f, const struct weight_tensor *t,
                             struct error *err)
 {

@@ -58,6 +58,8 @@ void weight_file_forget(const struct weight_file *f, const struct weight_tensor 
 /* True once bytes were read that are no longer in a file, see base/mapped_file.h. A load checks it
  * at its end: what it read were zeros. */
 bool weight_file_damaged(const struct weight_file *f);
+/* Was a part of it written to since it was opened? Asks the file system for each. */
+bool weight_file_changed(const struct weight_file *f);
 
 /* For readers of containers ------------------------------------------------------------------ */
 

@@ -76,10 +76,10 @@ static json_t *template_variables(const struct server *s, const json_t *body)
     return variables;
 }
 
-enum status chat_prompt_tokens(const struct server *s, const json_t *body, struct token_list *out,
+enum status chat_prompt_tokens(const struct exchange *x, const json_t *body, struct token_list *out,
                                const char **param, struct error *err)
 {
-    const struct engine_model_info *info = engine_model_info(s->model);
+    const struct server *s = x->server;
     *param = "messages";
     TRY(check_messages(field_get(body, "messages"), err));
     const json_t *extra = field_get(body, "chat_template_kwargs");
@@ -88,7 +88,8 @@ enum status chat_prompt_tokens(const struct server *s, const json_t *body, struc
         return error_set(err, STATUS_INVALID, "chat_template_kwargs: expected an object");
     }
     json_t *variables = template_variables(s, body);
-    enum status status = render_prompt(info, variables, s->options.parse_special, out, err);
+    enum status status =
+        render_prompt(exchange_model(x), variables, s->options.parse_special, out, err);
     json_decref(variables);
     return status;
 }

@@ -7,10 +7,11 @@
 #include "base/error.h"
 #include "text/tokenizer/tokenizer.h"
 
-struct server;
+struct exchange;
 
-/* `body` is the request; *param names the field that an error is about, or stays NULL. */
-MUST_CHECK enum status chat_prompt_tokens(const struct server *, const json_t *body,
+/* The exchange holds its model. `body` is the request; *param names the field that an error is
+ * about, or stays NULL. */
+MUST_CHECK enum status chat_prompt_tokens(const struct exchange *, const json_t *body,
                                           struct token_list *out, const char **param,
                                           struct error *err);
 

@@ -20,7 +20,7 @@ static json_t *piece(const struct tokenizer *t, int32_t id)
 void llama_tokenize(struct exchange *x)
 {
     struct error err = { 0 };
-    const struct tokenizer *t = engine_model_info(x->server->model)->tokenizer;
+    const struct tokenizer *t = exchange_model(x)->tokenizer;
     bool add_special = false, parse_special = false, with_pieces = false;
     x->shape = ERROR_LLAMA;
     const json_t *content = field_get(x->json, "content");
@@ -58,7 +58,7 @@ void llama_tokenize(struct exchange *x)
 void llama_detokenize(struct exchange *x)
 {
     struct error err = { 0 };
-    const struct engine_model_info *info = engine_model_info(x->server->model);
+    const struct engine_model_info *info = exchange_model(x);
     struct token_list ids = { 0 };
     struct strbuf text;
     strbuf_init(&text, LIMIT_REPLY_BYTES);

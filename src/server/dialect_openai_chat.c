@@ -12,7 +12,7 @@ static json_t *chunk(const struct exchange *x, const struct generation *g, json_
 {
     json_t *value =
         json_pack("{s:s,s:s,s:I,s:s,s:s,s:o}", "id", g->id, "object", "chat.completion.chunk",
-                  "created", (json_int_t)g->created, "model", x->server->model_id,
+                  "created", (json_int_t)g->created, "model", x->served->id,
                   "system_fingerprint", "ingot-" INGOT_VERSION, "choices", choices);
     if (g->fields.include_usage)
         json_object_set_new(value, "usage", json_null());
@@ -98,7 +98,7 @@ static void on_end(struct exchange *x, struct generation *g)
     }
     json_t *value =
         json_pack("{s:s,s:s,s:I,s:s,s:s,s:o,s:o,s:o}", "id", g->id, "object", "chat.completion",
-                  "created", (json_int_t)g->created, "model", x->server->model_id,
+                  "created", (json_int_t)g->created, "model", x->served->id,
                   "system_fingerprint", "ingot-" INGOT_VERSION, "choices", choices, "usage",
                   generation_usage_json(g), "timings", generation_timings_json(g));
     exchange_reply_json(x, 200, value);
@@ -177,13 +177,13 @@ void openai_chat_handle(struct exchange *x)
 {
     struct error err = { 0 };
     struct generation *g = generation_new(x, &dialect, "chatcmpl-");
-    if (!openai_check_model(x) || !check_unsupported(x) || !openai_read_fields(x, g) ||
+    if (!check_unsupported(x) || !openai_read_fields(x, g) ||
         !read_logprobs(x, g))
         return;
     g->prompts = mem_array(struct token_list, 1);
     g->n_prompts = 1;
     const char *param = NULL;
-    if (chat_prompt_tokens(x->server, x->json, &g->prompts[0], &param, &err) != STATUS_OK) {
+    if (chat_prompt_tokens(x, x->json, &g->prompts[0], &param, &err) != STATUS_OK) {
         exchange_error(x, 400, param, NULL, "%s", err.message);
         return;
     }

@@ -14,7 +14,7 @@
 static json_t *envelope(const struct exchange *x, const struct generation *g, json_t *choices)
 {
     return json_pack("{s:s,s:s,s:I,s:s,s:s,s:o}", "id", g->id, "object", "text_completion",
-                     "created", (json_int_t)g->created, "model", x->server->model_id,
+                     "created", (json_int_t)g->created, "model", x->served->id,
                      "system_fingerprint", "ingot-" INGOT_VERSION, "choices", choices);
 }
 
@@ -66,7 +66,7 @@ static void start_choice(struct exchange *x, struct generation *g, int32_t i)
         return;
     const struct token_list *prompt = &g->prompts[c->prompt];
     struct error err;
-    if (tokenizer_decode(engine_model_info(x->server->model)->tokenizer, prompt->ids, prompt->n,
+    if (tokenizer_decode(exchange_model(x)->tokenizer, prompt->ids, prompt->n,
                          &c->text, &err) != STATUS_OK)
         strbuf_clear(&c->text);
     if (!g->echo_logprobs)
@@ -83,7 +83,7 @@ static void on_prompt(struct exchange *x, struct generation *g, int32_t i, const
         c->logprobs = new_columns();
     add_columns(x, c->logprobs, e, c->logprob_offset);
     c->logprob_offset +=
-        utf8_count(tokenizer_bytes(engine_model_info(x->server->model)->tokenizer, e->token));
+        utf8_count(tokenizer_bytes(exchange_model(x)->tokenizer, e->token));
 }
 
 /* In a stream the prompt's columns go out in one frame before the first token. */
@@ -169,7 +169,7 @@ static bool encode_text(struct exchange *x, struct str text, struct token_list *
 {
     struct error err = { 0 };
     unsigned flags = TOKENIZER_ADD_SPECIAL | TOKENIZER_PARSE_SPECIAL;
-    if (tokenizer_encode(engine_model_info(x->server->model)->tokenizer, text, flags, out, &err) ==
+    if (tokenizer_encode(exchange_model(x)->tokenizer, text, flags, out, &err) ==
         STATUS_OK)
         return true;
     exchange_error(x, 400, "prompt", NULL, "prompt: %s", err.message);
@@ -178,7 +178,7 @@ static bool encode_text(struct exchange *x, struct str text, struct token_list *
 
 static bool take_ids(struct exchange *x, const json_t *ids, struct token_list *out)
 {
-    int32_t n_vocab = engine_model_info(x->server->model)->n_vocab;
+    int32_t n_vocab = exchange_model(x)->n_vocab;
     size_t i;
     json_t *id;
     json_array_foreach(ids, i, id)
@@ -255,7 +255,7 @@ static bool read_own_fields(struct exchange *x, struct generation *g)
 void openai_completions_handle(struct exchange *x)
 {
     struct generation *g = generation_new(x, &dialect, "cmpl-");
-    if (openai_check_model(x) && openai_read_fields(x, g) && read_own_fields(x, g) &&
+    if (openai_read_fields(x, g) && read_own_fields(x, g) &&
         read_prompts(x, g))
         generation_start(x, g);
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/mem.h"
+#include "server/router.h"
 #include "server/server_state.h"
 
 struct exchange *exchange_new(struct server *server, struct MHD_Connection *connection)
@@ -61,6 +62,8 @@ void exchange_drop(struct exchange *x)
         return;
     if (x->source.release)
         x->source.release(x);
+    if (x->served)
+        model_shelf_release_model(&x->server->shelf, x->served, x->route->flags & ROUTE_MODEL);
     json_decref(x->json);
     strbuf_release(&x->body);
     strbuf_release(&x->reply);
@@ -238,4 +241,9 @@ struct str exchange_header(const struct exchange *x, const char *name)
 struct str exchange_query(const struct exchange *x, const char *name)
 {
     return value_of(x, MHD_GET_ARGUMENT_KIND, name);
+}
+
+const struct engine_model_info *exchange_model(const struct exchange *x)
+{
+    return engine_model_info(x->served->model);
 }

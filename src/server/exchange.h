@@ -19,10 +19,12 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "base/strbuf.h"
+#include "engine/engine.h"
 #include "server/server_limits.h"
 
 struct server;
 struct route;
+struct shelf_model; /* server/model_shelf.h */
 struct exchange;
 
 enum exchange_phase {
@@ -62,6 +64,7 @@ struct exchange {
     struct MHD_Connection *connection;
     int fd;
     const struct route *route;
+    struct shelf_model *served; /* the model it is about, held; NULL: none */
     enum error_shape shape;
     char method[8], *path, request_id[LIMIT_REQUEST_ID_BYTES + 1];
     const char *client;       /* fairness: the key, else the connection (in client_name) */
@@ -117,6 +120,9 @@ void exchange_reason(struct exchange *, const char *text); /* for the log row, c
 void exchange_frame(struct exchange *, const char *event, const json_t *data);
 void exchange_frame_text(struct exchange *, const char *text); /* "data: text\n\n" */
 void exchange_comment(struct exchange *, const char *text);
+
+/* Only while `served` is there. */
+const struct engine_model_info *exchange_model(const struct exchange *);
 
 struct str exchange_header(const struct exchange *, const char *name); /* empty if absent */
 struct str exchange_query(const struct exchange *, const char *name);

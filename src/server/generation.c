@@ -148,7 +148,7 @@ static enum status check_ceiling(struct exchange *x, struct generation *g, int32
     const struct server_options *o = &x->server->options;
     *max_tokens = g->fields.max_tokens ? g->fields.max_tokens : o->max_tokens;
     if (!*max_tokens)
-        *max_tokens = engine_model_info(x->server->model)->default_max_tokens;
+        *max_tokens = exchange_model(x)->default_max_tokens;
     if (!o->max_output_tokens)
         return STATUS_OK;
     if (g->fields.max_tokens > o->max_output_tokens)
@@ -164,7 +164,7 @@ static enum status submit(struct exchange *x, struct generation *g, int32_t max_
                           struct error *err)
 {
     struct server *s = x->server;
-    struct sampling sampling = engine_model_info(s->model)->defaults;
+    struct sampling sampling = exchange_model(x)->defaults;
     sampling_merge(&sampling, &s->options.sampling);
     sampling_merge(&sampling, &g->fields.sampling);
     struct request_options choice[LIMIT_N];
@@ -173,7 +173,7 @@ static enum status submit(struct exchange *x, struct generation *g, int32_t max_
     for (int32_t p = 0; p < g->n_prompts; p++) {
         for (int32_t i = 0; i < n; i++) {
             choice[i] = (struct request_options){
-                .model = s->model, .tokens = g->prompts[p].ids,
+                .model = x->served->model, .tokens = g->prompts[p].ids,
                 .n_tokens = (int32_t)g->prompts[p].n, .sampling = sampling,
                 .max_tokens = max_tokens, .min_tokens = g->fields.min_tokens,
                 .ignore_eos = g->fields.ignore_eos, .stop = g->fields.stop,
@@ -194,7 +194,7 @@ static enum status submit(struct exchange *x, struct generation *g, int32_t max_
 /* The wording is what coding agents look for when they decide to compact a conversation. */
 static bool prompts_fit(struct exchange *x, const struct generation *g)
 {
-    int32_t context = engine_model_info(x->server->model)->context;
+    int32_t context = exchange_model(x)->context;
     for (int32_t i = 0; i < g->n_prompts; i++) {
         if (g->prompts[i].n < (size_t)context)
             continue;

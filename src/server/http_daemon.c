@@ -17,6 +17,7 @@
 #include "server/http_body.h"
 #include "server/http_check.h"
 #include "server/http_reply.h"
+#include "server/model_choice.h"
 #include "server/request_log.h"
 #include "server/router.h"
 #include "server/server_state.h"
@@ -148,7 +149,8 @@ static bool parse_body(struct exchange *x)
 void http_daemon_work(void *argument)
 {
     struct exchange *x = argument;
-    if (strcmp(x->method, "POST") != 0 || parse_body(x))
+    bool ready = strcmp(x->method, "POST") != 0 || parse_body(x);
+    if (ready && (!(x->route->flags & ROUTE_MODEL) || model_choose(x)))
         x->route->handle(x);
     strbuf_release(&x->body);
     exchange_wake(x);

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "engine/metrics.h"
+#include "server/model_choice.h"
 #include "server/server_state.h"
 
 #define MAX_PAGE_BYTES (1u << 20)
@@ -178,17 +179,20 @@ void metrics_json(struct exchange *x)
 {
     struct server *s = x->server;
     const struct engine_metrics *m = engine_metrics(s->engine);
-    const struct engine_model_info *info = engine_model_info(s->model);
+    if (!model_look(x))
+        return;
+    const struct engine_model_info *info = x->served ? exchange_model(x) : NULL;
     struct engine_status now;
     engine_status(s->engine, &now);
-    json_t *value = json_pack(
-        "{s:i,s:f,s:{s:I,s:I},s:I,s:I,s:o,s:o,s:o,s:{s:i,s:i,s:i}}", "context", info->context,
-        "kv_cache_mb", (double)info->kv_bytes / (1024.0 * 1024.0), "pages", "used",
-        (json_int_t)now.pages_used, "all", (json_int_t)now.pages_all, "prompt_tokens",
-        count(m, COUNTER_PROMPT_TOKENS), "generated_tokens", count(m, COUNTER_GENERATED_TOKENS),
-        "prefix_cache", cache_json(m), "speculation", speculation_json(m), "requests_detail",
-        requests_json(s, m), "saturation", "in_flight", now.n_running, "waiting", now.n_waiting,
-        "max", s->options.concurrency);
+    json_t *value = json_pack("{s:i,s:f,s:{s:I,s:I},s:I,s:I,s:o,s:o,s:o,s:{s:i,s:i,s:i}}",
+                              "context", info ? info->context : 0, "kv_cache_mb",
+                              info ? (double)info->kv_bytes / (1024.0 * 1024.0) : 0.0, "pages",
+                              "used", (json_int_t)now.pages_used, "all", (json_int_t)now.pages_all,
+                              "prompt_tokens", count(m, COUNTER_PROMPT_TOKENS), "generated_tokens",
+                              count(m, COUNTER_GENERATED_TOKENS), "prefix_cache", cache_json(m),
+                              "speculation", speculation_json(m), "requests_detail",
+                              requests_json(s, m), "saturation", "in_flight", now.n_running,
+                              "waiting", now.n_waiting, "max", s->options.concurrency);
     exchange_reply_json(x, 200, value);
     json_decref(value);
 }

@@ -13,29 +13,10 @@
 bool openai_read_fields(struct exchange *x, struct generation *g)
 {
     struct error err = { 0 };
-    int32_t n_vocab = engine_model_info(x->server->model)->n_vocab;
+    int32_t n_vocab = exchange_model(x)->n_vocab;
     if (request_fields_read(x->json, strbuf_str(&x->body), n_vocab, &g->fields, &err) == STATUS_OK)
         return true;
     exchange_error(x, 400, g->fields.param[0] ? g->fields.param : NULL, NULL, "%s", err.message);
-    return false;
-}
-
-bool openai_check_model(struct exchange *x)
-{
-    const struct server_options *o = &x->server->options;
-    const json_t *model = field_get(x->json, "model");
-    if (model && !json_is_string(model)) {
-        exchange_error(x, 400, "model", NULL, "model: expected a string");
-        return false;
-    }
-    if (!model || !o->strict_model || strcmp(json_string_value(model), x->server->model_id) == 0)
-        return true;
-    for (size_t i = 0; i < o->n_aliases; i++)
-        if (strcmp(json_string_value(model), o->aliases[i]) == 0)
-            return true;
-    exchange_error(x, 404, "model", "model_not_found",
-                   "the model '%s' does not exist; this server has '%s'", json_string_value(model),
-                   x->server->model_id);
     return false;
 }
 
@@ -48,7 +29,7 @@ json_t *openai_token_text(const struct exchange *x, int32_t token)
 {
     struct strbuf text;
     strbuf_init(&text, 1u << 16);
-    utf8_repair(&text, tokenizer_bytes(engine_model_info(x->server->model)->tokenizer, token));
+    utf8_repair(&text, tokenizer_bytes(exchange_model(x)->tokenizer, token));
     json_t *value = openai_text(strbuf_str(&text));
     strbuf_release(&text);
     return value;
@@ -56,7 +37,7 @@ json_t *openai_token_text(const struct exchange *x, int32_t token)
 
 static json_t *entry(const struct exchange *x, const struct token_probability *p)
 {
-    struct str raw = tokenizer_bytes(engine_model_info(x->server->model)->tokenizer, p->token);
+    struct str raw = tokenizer_bytes(exchange_model(x)->tokenizer, p->token);
     json_t *bytes = json_array();
     for (size_t i = 0; i < raw.len; i++)
         json_array_append_new(bytes, json_integer((unsigned char)raw.ptr[i]));

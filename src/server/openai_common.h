@@ -6,8 +6,6 @@
 
 /* Reads the shared fields; on failure the exchange has a 400 that names the field. */
 bool openai_read_fields(struct exchange *, struct generation *);
-/* The model of the request, with --strict-model; on failure the exchange has a 404. */
-bool openai_check_model(struct exchange *);
 /* One entry of choices[].logprobs.content: {token, logprob, bytes, top_logprobs}. */
 json_t *openai_logprob(const struct exchange *, const struct event *);
 json_t *openai_text(struct str utf8); /* JSON string; keeps NUL */

@@ -7,18 +7,21 @@
 #include "server/dialect_openai_completions.h"
 #include "server/dialect_openai_models.h"
 #include "server/metrics_routes.h"
+#include "server/model_routes.h"
 #include "server/status_routes.h"
 
 static const struct route routes[] = {
-    { "/v1/chat/completions", ROUTE_POST, "chat", openai_chat_handle },
-    { "/chat/completions", ROUTE_POST, "chat", openai_chat_handle },
-    { "/v1/completions", ROUTE_POST, "complete", openai_completions_handle },
-    { "/completions", ROUTE_POST, "complete", openai_completions_handle },
+    { "/v1/chat/completions", ROUTE_POST | ROUTE_MODEL, "chat", openai_chat_handle },
+    { "/chat/completions", ROUTE_POST | ROUTE_MODEL, "chat", openai_chat_handle },
+    { "/v1/completions", ROUTE_POST | ROUTE_MODEL, "complete", openai_completions_handle },
+    { "/completions", ROUTE_POST | ROUTE_MODEL, "complete", openai_completions_handle },
     { "/v1/models", ROUTE_GET | ROUTE_INLINE, NULL, openai_models_list },
     { "/models", ROUTE_GET | ROUTE_INLINE, NULL, openai_models_list },
     { "/v1/models/", ROUTE_GET | ROUTE_INLINE | ROUTE_PREFIX, NULL, openai_models_one },
-    { "/tokenize", ROUTE_POST, NULL, llama_tokenize },
-    { "/detokenize", ROUTE_POST, NULL, llama_detokenize },
+    { "/models/load", ROUTE_POST, NULL, model_routes_load },
+    { "/models/unload", ROUTE_POST, NULL, model_routes_unload },
+    { "/tokenize", ROUTE_POST | ROUTE_MODEL, NULL, llama_tokenize },
+    { "/detokenize", ROUTE_POST | ROUTE_MODEL, NULL, llama_detokenize },
     { "/health", ROUTE_GET | ROUTE_OPEN | ROUTE_INLINE, NULL, status_health },
     { "/healthz", ROUTE_GET | ROUTE_OPEN | ROUTE_INLINE, NULL, status_live },
     { "/livez", ROUTE_GET | ROUTE_OPEN | ROUTE_INLINE, NULL, status_live },

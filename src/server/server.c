@@ -11,15 +11,29 @@
 
 #define DRAIN_STEP_NS 20000000
 
+static void fill_shelf(struct server *s, const struct server_model *models, size_t n)
+{
+    struct shelf_model *entry = mem_array(struct shelf_model, n);
+    for (size_t i = 0; i < n; i++)
+        entry[i] = (struct shelf_model){
+            .id = models[i].id, .path = models[i].path, .aliases = models[i].aliases,
+            .n_aliases = models[i].n_aliases, .model = models[i].model,
+        };
+    model_shelf_init(&s->shelf, s->engine, entry, n);
+    s->shelf.max_loaded = s->options.models_max;
+    s->shelf.idle_unload = s->options.model_idle_unload;
+    s->shelf.autoload = s->options.models_autoload;
+}
+
 enum status server_start(const struct server_options *options, struct engine *engine,
-                         struct engine_model *model, struct server **out, struct error *err)
+                         const struct server_model *models, size_t n_models,
+                         struct server **out, struct error *err)
 {
     struct server *s = mem_new(struct server);
     s->options = *options;
     s->engine = engine;
-    s->model = model;
+    fill_shelf(s, models, n_models);
     s->port = options->port;
-    s->model_id = options->model_name ? options->model_name : engine_model_info(model)->name;
     s->started_unix = clock_unix();
     s->started = clock_seconds();
     pthread_mutex_init(&s->lock, NULL);
@@ -28,6 +42,8 @@ enum status server_start(const struct server_options *options, struct engine *en
     if (status == STATUS_OK)
         status = worker_pool_new(options->n_workers, options->concurrency + 64, http_daemon_work,
                                  &s->workers, err);
+    if (status == STATUS_OK)
+        status = model_shelf_keep(&s->shelf, err);
     if (status == STATUS_OK)
         status = http_daemon_start(s, err);
     if (status != STATUS_OK) {
@@ -86,6 +102,7 @@ void server_stop(struct server *s)
     worker_pool_free(s->workers);
     http_daemon_stop(s);
     http_watch_free(s->watch);
+    model_shelf_release(&s->shelf);
     pthread_mutex_destroy(&s->lock);
     mem_free(s);
 }

@@ -28,10 +28,10 @@ struct server_options {
     int concurrency, max_connections, n_workers;
     double body_timeout, request_timeout, write_timeout, idle_timeout, drain_timeout;
     double keep_alive_interval; /* seconds between frames on a silent stream; < 0: never */
-    const char *model_name;     /* id in the API; NULL: the model's own */
-    const char *const *aliases; /* [n_aliases] */
-    size_t n_aliases;
-    bool strict_model;
+    bool strict_model;         /* other names than those of the models: 404 */
+    int models_max;            /* loaded at once; 0: as many as memory holds */
+    double model_idle_unload;  /* seconds; 0: never */
+    bool models_autoload;      /* a request may load */
     bool metrics_public;       /* /metrics needs no key, wherever the server listens */
     json_t *template_defaults; /* object of template variables; NULL: none */
     bool parse_special;        /* message text may form control tokens */
@@ -44,8 +44,17 @@ struct server_options {
     FILE *log; /* rows and notices; NULL: none */
 };
 
+/* One model that is offered; the first is the default. Strings are borrowed. */
+struct server_model {
+    const char *id, *path;
+    const char *const *aliases; /* [n_aliases] */
+    size_t n_aliases;
+    struct engine_model *model; /* NULL: loaded when somebody asks for it */
+};
+
 MUST_CHECK enum status server_start(const struct server_options *, struct engine *,
-                                    struct engine_model *, struct server **, struct error *);
+                                    const struct server_model *models, size_t n_models,
+                                    struct server **, struct error *);
 int server_port(const struct server *);
 /* Whether other machines cannot reach this address: loopback, or a socket in the file system. */
 bool server_host_is_loopback(const char *host);

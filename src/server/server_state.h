@@ -8,6 +8,7 @@
 
 #include "server/exchange.h"
 #include "server/http_watch.h"
+#include "server/model_shelf.h"
 #include "server/server_metrics.h"
 #include "server/server.h"
 #include "server/worker_pool.h"
@@ -15,13 +16,12 @@
 struct server {
     struct server_options options;
     struct engine *engine;
-    struct engine_model *model;
+    struct model_shelf shelf;
     struct MHD_Daemon *daemon;
     struct http_watch *watch;
     struct worker_pool *workers;
     int port;
     char *unix_path;
-    const char *model_id;
     int64_t started_unix;
     double started;
     atomic_int n_connections;

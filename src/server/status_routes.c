@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "models/family.h"
 #include "server/http_check.h"
+#include "server/model_choice.h"
 #include "server/server_state.h"
 #include "text/template/chat_template.h"
 
@@ -23,24 +24,42 @@ static bool knows_key(struct exchange *x)
     return known;
 }
 
+static json_t *numbers_json(struct server *s)
+{
+    struct engine_status now;
+    engine_status(s->engine, &now);
+    const struct shelf_model *m = &s->shelf.entry[0];
+    return json_pack("{s:s,s:I,s:f,s:b,s:i,s:i,s:i,s:{s:I,s:I}}", "model", m->id, "loaded_at",
+                     (json_int_t)s->started_unix, "uptime_s", clock_seconds() - s->started, "busy",
+                     now.n_running > 0, "active_requests", now.n_running, "queued_requests",
+                     now.n_waiting, "request_capacity", s->options.concurrency, "pages", "used",
+                     (json_int_t)now.pages_used, "all", (json_int_t)now.pages_all);
+}
+
+/* Of the first model, while it is loaded. */
+static void add_memory(json_t *value, struct exchange *x)
+{
+    struct server *s = x->server;
+    if (!model_shelf_try_acquire(&s->shelf, &s->shelf.entry[0]))
+        return;
+    const struct engine_model_info *info = engine_model_info(s->shelf.entry[0].model);
+    json_object_set_new(value, "context", json_integer(info->context));
+    json_object_set_new(value, "memory",
+                        json_pack("{s:I,s:I,s:I}", "weights", (json_int_t)info->weight_bytes, "kv",
+                                  (json_int_t)info->kv_bytes, "file",
+                                  (json_int_t)info->file_bytes));
+    model_shelf_release_model(&s->shelf, &s->shelf.entry[0], false);
+}
+
 void status_health(struct exchange *x)
 {
     struct server *s = x->server;
-    const struct engine_model_info *info = engine_model_info(s->model);
     json_t *value = json_pack("{s:s}", "status", state_name(s));
     if (knows_key(x)) {
-        struct engine_status now;
-        engine_status(s->engine, &now);
-        json_t *more = json_pack(
-            "{s:s,s:I,s:f,s:b,s:i,s:i,s:i,s:i,s:{s:I,s:I,s:I},s:{s:I,s:I}}", "model", s->model_id,
-            "loaded_at", (json_int_t)s->started_unix, "uptime_s", clock_seconds() - s->started,
-            "busy", now.n_running > 0, "active_requests", now.n_running, "queued_requests",
-            now.n_waiting, "request_capacity", s->options.concurrency, "context", info->context,
-            "memory", "weights", (json_int_t)info->weight_bytes, "kv", (json_int_t)info->kv_bytes,
-            "file", (json_int_t)info->file_bytes, "pages", "used", (json_int_t)now.pages_used,
-            "all", (json_int_t)now.pages_all);
+        json_t *more = numbers_json(s);
         json_object_update(value, more);
         json_decref(more);
+        add_memory(value, x);
     }
     exchange_reply_json(x, atomic_load(&s->draining) ? 503 : 200, value);
     json_decref(value);
@@ -70,9 +89,8 @@ void status_version(struct exchange *x)
     json_decref(value);
 }
 
-static json_t *sampling_json(const struct server *s)
+static json_t *sampling_json(const struct server *s, const struct engine_model_info *info)
 {
-    const struct engine_model_info *info = engine_model_info(s->model);
     struct sampling merged = info->defaults;
     sampling_merge(&merged, &s->options.sampling);
     json_t *value = json_object(), *source = json_object();
@@ -101,15 +119,23 @@ static json_t *limits_json(const struct server *s)
 void status_props(struct exchange *x)
 {
     const struct server *s = x->server;
-    const struct engine_model_info *info = engine_model_info(s->model);
+    struct shelf_model *m = model_look(x);
+    if (!m)
+        return;
+    if (!x->served) {
+        x->retry_after = "5";
+        exchange_error(x, 503, "model", NULL, "the model '%s' is not loaded now", m->id);
+        return;
+    }
+    const struct engine_model_info *info = exchange_model(x);
     struct engine_status now;
     engine_status(s->engine, &now);
     struct str source = chat_template_source(info->chat);
     json_t *value = json_pack(
         "{s:s,s:s,s:s,s:i,s:i,s:i,s:o,s:o,s:s,s:{s:b,s:b},s:[s,s,s],s:o}", "model_path", info->path,
-        "model_alias", s->model_id, "build_info", "ingot " INGOT_VERSION, "context", info->context,
+        "model_alias", m->id, "build_info", "ingot " INGOT_VERSION, "context", info->context,
         "total_slots", now.n_sequences, "max_output_tokens", s->options.max_output_tokens,
-        "default_generation_settings", sampling_json(s), "chat_template",
+        "default_generation_settings", sampling_json(s, info), "chat_template",
         json_stringn(source.ptr ? source.ptr : "", source.len), "chat_template_source",
         info->chat_is_fallback ? "fallback" : "model", "modalities", "vision", 0, "image_out", 0,
         "capabilities", "completion", "chat", "logprobs", "limits", limits_json(s));
@@ -124,7 +150,7 @@ void status_root(struct exchange *x)
     strbuf_printf(&page,
                   "ingot %s serves %s.\n\nPOST /v1/chat/completions\nPOST /v1/completions\n"
                   "GET  /v1/models\nGET  /health\n",
-                  INGOT_VERSION, x->server->model_id);
+                  INGOT_VERSION, x->server->shelf.entry[0].id);
     exchange_reply_text(x, 200, "text/plain; charset=utf-8", strbuf_str(&page));
     strbuf_release(&page);
 }

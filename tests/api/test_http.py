@@ -12,7 +12,15 @@ import time
 from urllib.parse import quote
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from live_server import Cases, Server, real_model, events, parse, read_all, wait_until  # noqa: E402
+from live_server import (
+    Cases,
+    Server,
+    real_model,
+    events,
+    parse,
+    read_all,
+    wait_until,
+)  # noqa: E402
 
 cases = Cases()
 case = cases.case
@@ -65,7 +73,9 @@ def routes(s):
     status, headers, _ = s.request("GET", "/")
     case("root", status == 200, status)
     status, body = s.json("GET", "/props")
-    case("props", status == 200 and body["default_generation_settings"]["source"]["top_k"], body)
+    case(
+        "props", status == 200 and body["default_generation_settings"]["source"]["top_k"], body
+    )
 
 
 def framing(s):
@@ -103,7 +113,8 @@ def framing(s):
     case("pipelining", answer.count(b"HTTP/1.1 200") == 2, answer)
     data = json.dumps(CHAT).encode()
     chunked = (
-        b"".join(b"%x\r\n%s\r\n" % (1, data[i : i + 1]) for i in range(len(data))) + b"0\r\n\r\n"
+        b"".join(b"%x\r\n%s\r\n" % (1, data[i : i + 1]) for i in range(len(data)))
+        + b"0\r\n\r\n"
     )
     answer = s.raw(head + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + chunked)
     case("chunked request", parse(answer)[0] == 200, answer)
@@ -148,7 +159,9 @@ def bodies(s):
         b"Content-Length: 17000000\r\n\r\n",
         10,
     )
-    case("too large by length", parse(answer)[0] == 413 and time.monotonic() - start < 5, answer)
+    case(
+        "too large by length", parse(answer)[0] == 413 and time.monotonic() - start < 5, answer
+    )
     big = b"%x\r\n%s\r\n" % (1 << 20, b"x" * (1 << 20))
     answer = s.raw(
         b"POST " + url.encode() + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
@@ -187,7 +200,10 @@ def bodies(s):
             data.replace(b"{", b'{"tools":[{"type":"function","function":{"name":"f"}}],', 1),
             400,
         ),
-        "json format": (data.replace(b"{", b'{"response_format":{"type":"json_object"},', 1), 400),
+        "json format": (
+            data.replace(b"{", b'{"response_format":{"type":"json_object"},', 1),
+            400,
+        ),
         "lone top_logprobs": (data.replace(b"{", b'{"top_logprobs":2,', 1), 400),
         "bias out of range": (data.replace(b"{", b'{"logit_bias":{"99999999":1},', 1), 400),
     }
@@ -237,6 +253,51 @@ def disconnects(s):
     c.close()
     took = wait_until(lambda: active(s) == 0, 5)
     case("close of an unstreamed answer", took is not None and took < 0.5, took)
+
+
+def prompt_disconnects(s):
+    """A prompt of 8,000 tokens is given up long before it would have been read."""
+    words = " ".join(str(i % 10) for i in range(3900))
+    eighth = dict(CHAT, messages=[{"role": "user", "content": words[:975]}], max_tokens=1)
+    start = time.monotonic()
+    status, body = s.json("POST", "/v1/chat/completions", eighth, timeout=300)
+    whole = 8 * (time.monotonic() - start)
+    tokens = body.get("usage", {}).get("prompt_tokens", 0)
+    case("an eighth of a long prompt", status == 200 and 900 < tokens < 1024, body)
+    prompt = dict(CHAT, max_tokens=1)
+    endings = {
+        "close": lambda c: c.close(),
+        "reset": lambda c: (
+            c.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0"),
+            c.close(),
+        ),
+        "half-close": lambda c: c.shutdown(socket.SHUT_WR),
+    }
+    for stream in (False, True):
+        for name, ending in endings.items():
+            c = s.connect()
+            c.sendall(
+                post(
+                    dict(
+                        prompt,
+                        stream=stream,
+                        messages=[{"role": "user", "content": f"{name} {stream} {words}"}],
+                    )
+                )
+            )
+            case(
+                f"{name} in a prompt: runs before",
+                wait_until(lambda: active(s) == 1, 5) is not None,
+            )
+            time.sleep(0.15)
+            ending(c)
+            took = wait_until(lambda: active(s) == 0, whole)
+            case(
+                f"{name} in a prompt ends the work, stream {stream}",
+                took is not None and took < max(0.5, whole / 4),
+                (took, whole),
+            )
+            c.close()
 
 
 def deaf_client(s):
@@ -321,7 +382,9 @@ def keys(s):
     )
     status, headers, _ = s.request("GET", "/health", headers={"Origin": "http://a.example"})
     case(
-        "allowed origin", headers.get("access-control-allow-origin") == "http://a.example", headers
+        "allowed origin",
+        headers.get("access-control-allow-origin") == "http://a.example",
+        headers,
     )
     status, headers, _ = s.request("GET", "/health", headers={"Origin": "http://b.example"})
     case("other origin", "access-control-allow-origin" not in headers, headers)
@@ -376,9 +439,13 @@ def streams(s):
         and frames[-1] == "[DONE]",
         frames,
     )
-    text = "".join(json.loads(f)["choices"][0]["delta"].get("content", "") for f in frames[1:-2])
+    text = "".join(
+        json.loads(f)["choices"][0]["delta"].get("content", "") for f in frames[1:-2]
+    )
     status, whole = s.json("POST", "/v1/chat/completions", CHAT)
-    case("stream equals whole", text == whole["choices"][0]["message"]["content"], (text, whole))
+    case(
+        "stream equals whole", text == whole["choices"][0]["message"]["content"], (text, whole)
+    )
 
 
 with Server(MODEL, "--context", "2048") as server:
@@ -406,5 +473,7 @@ with Server(
     MODEL, "--chat-template", "{{ tag }}", "--chat-template-kwargs", '{"tag": "one two three"}'
 ) as server:
     cases.run("variables", lambda: variables(server))
+with Server(MODEL, "--context", "8192", "--no-warmup") as server:
+    cases.run("prompt disconnects", lambda: prompt_disconnects(server))
 cases.run("drain", drain)
 sys.exit(1 if cases.failed else 0)

@@ -63,7 +63,40 @@ def test_usage():
          err or out)
 
 
+def test_compare(folder):
+    def write(name, value):
+        path = os.path.join(folder, name)
+        with open(path, "w") as f:
+            json.dump(value, f)
+        return path
+
+    def row(test, threads, average, best):
+        return dict(test=test, threads=threads, avg_ts=average, best_ts=best)
+
+    a = write("a.json", [row("pp512", 1, 100, 110), row("tg128", 1, 10, 12), row("tg128", 2, 9, 9),
+                         {"test": "peak", "threads": 1, "read_gb_s": 9.0}])
+    b = write("b.json", [row("tg128", 1, 15, 15), row("pp512", 1, 50, 55), row("pp64", 1, 9, 9)])
+    code, out, err = run("bench", "compare", a, b, "--json")
+    case("compare", code == 0 and json.loads(out) == [
+        {"test": "pp512", "threads": 1, "a_ts": 100, "b_ts": 50, "ratio": 0.5, "best_ratio": 0.5},
+        {"test": "tg128", "threads": 1, "a_ts": 10, "b_ts": 15, "ratio": 1.5, "best_ratio": 1.25}],
+         out + err)
+    case("compare tells what it cannot pair", "tg128, 2 threads: only in " + a in err and
+         "pp64, 1 threads: only in " + b in err and "peak" not in err, err)
+    code, out, err = run("bench", "compare", a, b)
+    case("compare as a table", code == 0 and "1.500" in out and "B/A" in out, out + err)
+    for name, value, part in (("c.json", {"x": 1}, "c.json"), ("d.json", [row("tg1", 1, 1, 1)],
+                                                               "no test with the same name")):
+        code, out, err = run("bench", "compare", a, write(name, value))
+        case("compare refuses " + name, code == 1 and part in err and out == "", err)
+    code, out, err = run("bench", "compare", a)
+    case("compare takes two files", code == 2 and "two files" in err, err)
+    code, out, err = run("bench", a, b)
+    case("two models", code == 2 and b in err, err)
+
+
 with tempfile.TemporaryDirectory() as temporary:
+    test_compare(temporary)
     test_results(temporary)
     test_shapes(temporary)
 test_usage()

@@ -58,6 +58,12 @@ static void files(void **state)
     strbuf_clear(&b);
     assert_int_equal(file_read(path, 100, &b, &e), STATUS_OK);
     assert_string_equal(b.ptr, "by link");
+    /* What is no regular file is written to, never replaced. */
+    assert_int_equal(file_write("/dev/full", "a", 1, &e), STATUS_IO);
+    assert_int_equal(file_write("/dev/null", "a", 1, &e), STATUS_OK);
+    assert_int_equal(stat("/dev/null", &info), 0);
+    assert_true(S_ISCHR(info.st_mode));
+    assert_int_equal(file_write(folder, "a", 1, &e), STATUS_IO);
     strbuf_release(&b);
     unlink(link_path);
     unlink(path);

@@ -1,6 +1,7 @@
 /* mapped_file: views, refusals, and reading a file that shrank, with and without the guard. */
 #include "unit/cmocka_setup.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -142,11 +143,32 @@ static void shrinks_while_mapped(void **state)
     assert_true(WIFSIGNALED(status));
 }
 
+static void notices_writes(void **state)
+{
+    (void)state;
+    struct mapped_file f, other;
+    assert_int_equal(file_write(path, "five", 5, NULL), STATUS_OK);
+    assert_int_equal(mapped_file_open(&f, path, NULL), STATUS_OK);
+    assert_false(mapped_file_changed(&f));
+    struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = 1000000000 } };
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    assert_true(mapped_file_changed(&f));
+    assert_int_equal(mapped_file_open(&other, path, NULL), STATUS_OK);
+    assert_false(mapped_file_changed(&other));
+    uint8_t byte = 1;
+    assert_int_equal(file_write(path, &byte, 1, NULL), STATUS_OK); /* renames over it */
+    assert_false(mapped_file_changed(&other));
+    assert_int_equal(other.size, 5);
+    mapped_file_close(&other);
+    mapped_file_close(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opens_and_refuses),
         cmocka_unit_test(shrinks_while_mapped),
+        cmocka_unit_test(notices_writes),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

@@ -1,0 +1,16 @@
+/* model_choice: which of the server's models a request means, held for the life of the exchange. */
+#ifndef SERVER_MODEL_CHOICE_H
+#define SERVER_MODEL_CHOICE_H
+
+#include "server/exchange.h"
+
+/* The model that the body names, loaded if need be: worker threads only. Without a name, or with
+ * an unknown one unless --strict-model, it is the first. False: the exchange has its error. */
+bool model_choose(struct exchange *);
+/* The model that ?model= names, else the first; exchange->served stays NULL unless it is loaded.
+ * Never blocks. NULL: the exchange has its error. */
+struct shelf_model *model_look(struct exchange *);
+
+void model_unknown(struct exchange *, struct str name); /* 404 that lists the known ones */
+
+#endif
