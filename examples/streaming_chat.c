@@ -13,6 +13,7 @@ static void add(json_t *messages, const char *role, const char *text)
 
 static int answer(struct ingot_model *model, json_t *messages, struct ingot_error *error)
 {
+    struct ingot_request_options options;
     struct ingot_request *request;
     struct ingot_event event;
     int32_t *ids;
@@ -23,7 +24,9 @@ static int answer(struct ingot_model *model, json_t *messages, struct ingot_erro
     free(json);
     if (failed)
         return 1;
-    failed = ingot_submit(model, ids, n, NULL, &request, error) != INGOT_OK;
+    ingot_defaults(model, &options);
+    options.max_tokens = 1024; /* a small model may never stop by itself */
+    failed = ingot_submit(model, ids, n, &options, &request, error) != INGOT_OK;
     ingot_free(ids);
     if (failed)
         return 1;

@@ -263,7 +263,7 @@ static void test_composition(void **state)
         assert_int_equal(out.len, strlen((const char *)expected));
         assert_memory_equal(out.ptr, expected, out.len);
         if (unicode_is_composed(strbuf_str(&text)))
-            assert_string_equal(text.ptr, expected);
+            assert_string_equal(text.ptr, (const char *)expected);
         free(expected);
         strbuf_release(&text);
     }
