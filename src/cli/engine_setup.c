@@ -82,6 +82,7 @@ enum status engine_setup_read(struct engine_setup *s, const struct options *o, s
     e->context = (int32_t)options_int(o, "context");
     e->context_full = options_given(o, "context") && e->context == 0;
     e->batch_tokens = (int32_t)options_int(o, "batch-size");
+    e->lookup = (int32_t)options_int(o, "lookup");
     e->k_type_set = take_type(o, "cache-type-k", &e->k_type);
     e->v_type_set = take_type(o, "cache-type-v", &e->v_type);
     if (options_given(o, "script"))

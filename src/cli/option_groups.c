@@ -75,6 +75,9 @@ static const struct option engine_rows[] = {
              "f32 activations and cache, exact functions, fixed order of summation"),
     OPT_FLAG("--deterministic", "off",
              "equal bits whatever else is computed at the same time"),
+    OPT_INT("--lookup", "N", "0", 0, 31,
+            "guess up to N tokens from earlier text and check them in one pass: the same answer, "
+            "sooner where it repeats (0: never)"),
     OPT_TEXT("--script", "FILE", NULL,
              "replay these turns through the real sampler: a JSON array of raw texts"),
 };
@@ -148,8 +151,8 @@ static const struct option foreign_rows[] = {
                 "nothing is downloaded; fetch a model first, for example with hf download "
                 "--local-dir DIR"),
     OPT_REFUSED("--draft-model -md --model-draft --mtp-model --assistant --draft-depth "
-                "--draft-max --lookup --speculation --spec --spec-type",
-                "this version does not draft tokens"),
+                "--draft-max --speculation --spec --spec-type",
+                "this version drafts by --lookup only"),
     OPT_REFUSED("--grammar --grammar-file --json-schema -j -jf",
                 "this version does not constrain answers"),
     OPT_REFUSED("--gpu-layers -ngl --n-gpu-layers --tensor-split -ts --split-mode -sm "

@@ -50,10 +50,37 @@ static bool deliver_prompt(struct scheduler *s, struct request *r, const struct 
     return true;
 }
 
+/* One row of an answer, and the guesses behind it: each row's draw is the answer's next token;
+ * the first that differs from the guess ends the run. True: the request is over. */
+static bool deliver_answer(struct scheduler *s, struct request *r, const struct plan_row *plan,
+                           enum finish_reason *finish, struct error *err)
+{
+    int32_t n_right = 0, k = 0;
+    bool over = false, right = true;
+    for (; k < plan->n_rows && right && !over; k++) {
+        int32_t guess = k < plan->n_drafted ? r->tokens[r->n_tokens] : -1;
+        over =
+            answer_token(r, pass_logits(&s->pass, plan->first_output + k), s->sampler, finish, err);
+        right = *finish != FINISH_ERROR && guess == r->tokens[r->n_tokens - 1];
+        n_right += right;
+    }
+    fair_share_charge(r->account, plan->n_rows);
+    sequence_advance(r->sequence, s->model->pool, k);
+    metrics_count(&s->engine->metrics, COUNTER_GENERATED_TOKENS, (uint64_t)k);
+    if (plan->n_drafted == 0)
+        return over;
+    metrics_count(&s->engine->metrics, COUNTER_PROPOSED_LOOKUP, (uint64_t)plan->n_drafted);
+    metrics_count(&s->engine->metrics, COUNTER_ACCEPTED_LOOKUP, (uint64_t)n_right);
+    speculation_note(&r->speculation, plan->n_drafted, n_right, plan->price, r->n_tokens);
+    return over;
+}
+
 /* True: the request is over. */
 static bool deliver(struct scheduler *s, struct request *r, const struct plan_row *plan,
                     enum finish_reason *finish, struct error *err)
 {
+    if (plan->first_index >= r->n_prompt && row_plan_unread(r) == 1)
+        return deliver_answer(s, r, plan, finish, err);
     fair_share_charge(r->account, plan->n_rows);
     r->rows_computed += plan->n_rows;
     sequence_advance(r->sequence, s->model->pool, plan->n_rows);

@@ -35,6 +35,7 @@ struct engine_options {
     int32_t context;              /* 0: min(model's, 32768), shrunk to fit and said */
     bool context_full;            /* with context 0: the model's own length, however long */
     int32_t batch_tokens;         /* budget of one pass; 0: auto */
+    int32_t lookup;               /* most tokens drafted by prompt lookup; 0: none */
     int32_t max_requests;         /* admitted and waiting together; 0: 64 */
     int32_t max_sequences;        /* resident at once; 0: auto */
     enum tensor_type k_type, v_type; /* KV types; F32 under exact unless set */
@@ -94,6 +95,7 @@ struct request_options {
     bool show_special;            /* text of control tokens is part of the output */
     const char *client;           /* fairness key; copied; NULL: none */
     int priority;                 /* 0 to 9 */
+    int32_t lookup;               /* most drafted tokens; 0: the engine's setting; -1: none */
     const struct str *script;     /* raw text to replay instead of free generation; NULL: none */
     bool prompt_only;             /* read the prompt, draw nothing */
     const int32_t *positions;     /* [3][n_tokens] for multi-section rotary; NULL: 0, 1, 2 ... */

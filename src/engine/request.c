@@ -74,6 +74,9 @@ struct request *request_new(struct engine *engine, const struct request_options 
     memcpy(r->tokens, prompt, (size_t)n_prompt * sizeof(*prompt));
     if (info->tokenizer)
         detokenizer_init(&r->detokenizer, info->tokenizer, n_prompt == 0, !o->show_special);
+    int32_t drafts = o->lookup != 0 ? o->lookup : engine->options.lookup;
+    if (drafts > 0 && !o->prompt_only)
+        speculation_init(&r->speculation, drafter_lookup_new(r->limit), drafts);
     stop_matcher_init(&r->stops, o->stop, o->n_stop);
     strbuf_init(&r->piece, TEXT_MAX_BYTES);
     reserve_text(&r->piece);
@@ -104,6 +107,7 @@ void request_unref(struct request *r)
     for (int i = 0; i < REQUEST_RING; i++)
         event_release(&r->ring[i]);
     event_release(&r->current);
+    speculation_release(&r->speculation);
     stop_matcher_release(&r->stops);
     strbuf_release(&r->piece);
     token_list_release(&r->forced);

@@ -21,6 +21,7 @@
 #include "engine/engine.h"
 #include "engine/fair_share.h"
 #include "engine/sequence.h"
+#include "engine/speculation.h"
 #include "engine/stop_matcher.h"
 #include "text/tokenizer/tokenizer.h"
 
@@ -55,6 +56,7 @@ struct request {
     struct fair_account *account;    /* NULL: the queue does not know it yet */
     uint64_t number;                 /* in order of arrival */
     int64_t rows_computed;
+    struct speculation speculation;  /* without a drafter: none */
     int32_t n_rows_seen;             /* prompt rows whose logits were handed out */
     struct sequence *sequence;       /* NULL: not resident */
     int32_t cached_tokens;

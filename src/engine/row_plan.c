@@ -33,6 +33,35 @@ static void plan_answers(struct scheduler *s, int32_t *rows_left, int32_t *outpu
     }
 }
 
+/* Answers have their row already; what is left may check guesses. Followers need the state as it
+ * is behind the prompt. */
+static void plan_drafts(struct scheduler *s, int32_t *rows_left, int32_t *outputs_left)
+{
+    int32_t n_rows = s->pass.size.rows - *rows_left, n_answers = n_rows;
+    if (s->model->pool->has_fixed)
+        return;
+    for (int32_t i = 0; i < s->n_running; i++) {
+        struct request *r = s->running[i];
+        struct plan_row *plan = &s->plan[i];
+        if (plan->n_rows == 0 || !r->speculation.drafter)
+            continue;
+        int32_t most = MIN(r->limit - r->n_tokens - 1, request_room(r, 1) - 1);
+        most = MIN(most, MIN(*rows_left, *outputs_left));
+        if (most <= 0)
+            continue;
+        plan->price = speculation_price(&s->cost, n_rows, n_answers);
+        int32_t n = speculation_draft(&r->speculation, r->tokens, r->n_tokens, most, plan->price);
+        if (n == 0)
+            continue;
+        plan->n_drafted = n;
+        plan->n_rows += n;
+        plan->outputs = PASS_ALL_ROWS;
+        n_rows += n;
+        *rows_left -= n;
+        *outputs_left -= n;
+    }
+}
+
 static void plan_prompt(struct scheduler *s, int32_t i, int32_t *rows_left, int32_t *outputs_left)
 {
     struct request *r = s->running[i];
@@ -99,6 +128,7 @@ void row_plan_make(struct scheduler *s)
     int32_t rows_left = s->pass.size.rows, outputs_left = s->pass.size.outputs;
     int32_t all_rows = rows_left, i;
     plan_answers(s, &rows_left, &outputs_left);
+    plan_drafts(s, &rows_left, &outputs_left);
     if (rows_left < all_rows)
         rows_left = MIN(rows_left, chunk_beside(s, all_rows - rows_left));
     while (rows_left > 0 && (i = next_prompt(s)) >= 0) {

@@ -19,6 +19,8 @@
 /* What one resident request does in the pass that is being built. */
 struct plan_row {
     int32_t n_rows, first_output, first_index;
+    int32_t n_drafted; /* the last rows: guesses behind the newest token */
+    double price;      /* of each of them, see speculation.h */
     enum pass_outputs outputs;
     bool visited;  /* by the planning of prompts */
     bool reserved; /* its pages are there */

@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/number.h"
+#include "engine/drafter.h"
 
 const json_t *field_get(const json_t *body, const char *name)
 {
@@ -269,6 +270,7 @@ static enum status read_small(const json_t *body, struct request_fields *f, stru
         { "n", 1, LIMIT_N, 1 },
         { "min_tokens", 0, INT32_MAX, 0 },
         { "priority", 0, 9, 5 },
+        { "lookup", 0, DRAFT_MOST, -1 },
     };
     struct {
         const char *name;
@@ -288,6 +290,8 @@ static enum status read_small(const json_t *body, struct request_fields *f, stru
     f->n = (int32_t)numbers[0].value;
     f->min_tokens = (int32_t)numbers[1].value;
     f->priority = (int)numbers[2].value;
+    if (numbers[3].value >= 0)
+        f->lookup = numbers[3].value > 0 ? (int32_t)numbers[3].value : -1;
     for (size_t i = 0; i < ARRAY_SIZE(switches); i++) {
         snprintf(f->param, sizeof f->param, "%s", switches[i].name);
         TRY(field_bool(body, switches[i].name, switches[i].out, err));

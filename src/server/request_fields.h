@@ -21,6 +21,7 @@ struct request_fields {
     struct str stop[LIMIT_STOP_STRINGS];
     int32_t n_stop;
     int priority;
+    int32_t lookup; /* as in request_options */
     struct logit_bias bias[LIMIT_LOGIT_BIAS];
     char param[64]; /* the field that an error is about */
 };
