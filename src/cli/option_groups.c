@@ -89,7 +89,7 @@ static const struct option device_rows[] = {
 const struct option_group device_options = OPTION_GROUP("devices", "Devices", device_rows);
 
 static const struct option server_rows[] = {
-    OPT_TEXT("--host", "ADDRESS", "127.0.0.1", "listen on this address"),
+    OPT_TEXT("--host", "ADDRESS", "127.0.0.1", "listen on this address, or on unix:PATH"),
     OPT_INT("--port", "N", "8080", 0, 65535, "listen on this port (0: any free one, printed)"),
     OPT_LIST("--api-key", "KEY", "demand this key (repeatable; open when none is given)"),
     OPT_TEXT("--api-keys --api-key-file", "FILE", NULL, "keys, one a line"),
