@@ -139,7 +139,8 @@ static enum status matrix(struct op_run *r, const struct weight **out, enum tens
     struct weight *w = arena_array(&r->arena, struct weight, 1);
     *w = (struct weight){ .name = str_of(name), .type = type, .n_experts = 1, .n_rows = rows,
                           .n_cols = cols, .scale = { .tensor_factor = 1 } };
-    TRY(r->dev->ops->weight_load(r->dev, w, bytes, (size_t)rows * row_bytes, r->err));
+    const struct weight_bytes from = { .data = bytes, .n = (size_t)rows * row_bytes };
+    TRY(r->dev->ops->weight_load(r->dev, w, &from, r->err));
     r->weight[r->n_weights++] = w;
     *out = w;
     return STATUS_OK;
