@@ -1,6 +1,5 @@
 #include "cli/option_groups.h"
 
-#define CACHE_TYPES "f32|f16|bf16|q8_0|fp8_e4m3|q4_0|nvfp4|turbo3|turbo4"
 
 static const struct option output_rows[] = {
     OPT_FLAG("--verbose -v --timings --debug", NULL, "say more on stderr"),

@@ -147,7 +147,7 @@ static void test_bad_weights_are_refused(void **state)
     w.n_cols = 16;
     assert_int_equal(f.dev->ops->weight_load(f.dev, &w, &from, &f.err), STATUS_INVALID);
     assert_string_equal(f.err.message, "w: expected 128 bytes, found 64");
-    assert_int_equal(f.dev->ops->kv_page_bytes(f.dev, TENSOR_TYPE_Q4_0, 2, 64, 16), 0);
+    assert_int_equal(f.dev->ops->kv_page_bytes(f.dev, TENSOR_TYPE_Q4_K, 2, 64, 16), 0);
     assert_int_equal(f.dev->ops->kv_page_bytes(f.dev, TENSOR_TYPE_Q8_0, 2, 40, 16), 0);
     assert_int_equal(f.dev->ops->kv_page_bytes(f.dev, TENSOR_TYPE_Q8_0, 2, 64, 16), 2 * 16 * 68);
     close_fixture(&f);
