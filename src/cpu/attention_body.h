@@ -193,8 +193,8 @@ HOT_INLINE void value_columns(enum tensor_type type, const struct attention_tile
     for (int r = 0; r < rows; r++)
         for (int i = 0; i < n; i++)
             for (int v = 0; v < GROUP_VECTORS; v++)
-                sum[r][i][v] = vf_mul(vf_set(factor[r]), vf_load(acc + r * t->v_dim_padded +
-                                                                 i * 16 + v * VF_LANES));
+                sum[r][i][v] = vf_mul(vf_set(factor[r]),
+                                      vf_load(acc + r * t->v_dim_padded + i * 16 + v * VF_LANES));
     for (int j = first; j < end;) {
         int stop = (j / KEY_GROUP + 1) * KEY_GROUP;
         stop = stop < end ? stop : end;
@@ -259,7 +259,26 @@ HOT_INLINE void tile_rows(const struct attention_tile *t, int r0, int rows, int 
 }
 
 /* Calls of one type with the row count as a constant. */
-#define BY_ROWS(n, call)     switch (n) {     case 1: call(1); break;     case 2: call(2); break;     case 3: call(3); break;     case 4: call(4); break;     case 5: call(5); break;     default: call(6);     }
+#define BY_ROWS(n, call) \
+    switch (n) { \
+    case 1: \
+        call(1); \
+        break; \
+    case 2: \
+        call(2); \
+        break; \
+    case 3: \
+        call(3); \
+        break; \
+    case 4: \
+        call(4); \
+        break; \
+    case 5: \
+        call(5); \
+        break; \
+    default: \
+        call(6); \
+    }
 
 /* Rows in passes of nearly equal size. */
 static void vector_attention_tile(const struct attention_tile *t, int n_keys)
@@ -274,25 +293,25 @@ static void vector_attention_tile(const struct attention_tile *t, int n_keys)
     }
 }
 
-#define DIRECT(name)                                                                            \
-    static void unpack_keys_##name(const struct attention_tile *t, int n_keys)                  \
-    {                                                                                           \
-        unpack_tile(TENSOR_TYPE_##name, TENSOR_TYPE_##name, true, t, n_keys);                   \
-    }                                                                                           \
-    static void unpack_values_##name(const struct attention_tile *t, int n_keys)                \
-    {                                                                                           \
-        unpack_tile(TENSOR_TYPE_##name, TENSOR_TYPE_##name, false, t, n_keys);                  \
-    }                                                                                           \
-    static void score_##name(const struct attention_tile *t, int n_keys)                        \
-    {                                                                                           \
-        BY_ROWS(t->n_rows, SCORE_##name)                                                        \
-    }                                                                                           \
-    static void value_##name(const struct attention_tile *t, const float *factor, int first,    \
-                             int end)                                                           \
-    {                                                                                           \
-        int64_t bytes = (int64_t)t->v_dim / unpack_block_elements(TENSOR_TYPE_##name) *         \
-                        unpack_block_bytes(TENSOR_TYPE_##name);                                 \
-        BY_ROWS(t->n_rows, VALUE_##name)                                                        \
+#define DIRECT(name) \
+    static void unpack_keys_##name(const struct attention_tile *t, int n_keys) \
+    { \
+        unpack_tile(TENSOR_TYPE_##name, TENSOR_TYPE_##name, true, t, n_keys); \
+    } \
+    static void unpack_values_##name(const struct attention_tile *t, int n_keys) \
+    { \
+        unpack_tile(TENSOR_TYPE_##name, TENSOR_TYPE_##name, false, t, n_keys); \
+    } \
+    static void score_##name(const struct attention_tile *t, int n_keys) \
+    { \
+        BY_ROWS(t->n_rows, SCORE_##name) \
+    } \
+    static void value_##name(const struct attention_tile *t, const float *factor, int first, \
+                             int end) \
+    { \
+        int64_t bytes = (int64_t)t->v_dim / unpack_block_elements(TENSOR_TYPE_##name) * \
+                        unpack_block_bytes(TENSOR_TYPE_##name); \
+        BY_ROWS(t->n_rows, VALUE_##name) \
     }
 #define SCORE(name, rows) score_rows(TENSOR_TYPE_##name, t, 0, rows, n_keys, t->key_group)
 #define VALUE(name, rows) \
@@ -339,8 +358,8 @@ static const struct unpack_kernels *unpack_kernels_of(enum tensor_type type)
     static const struct unpack_kernels all[] = {
 #define KERNELS(name) \
     { TENSOR_TYPE_##name, unpack_keys_##name, unpack_values_##name, score_##name, value_##name },
-        KERNELS(F32) KERNELS(F16) KERNELS(BF16) KERNELS(F8_E4M3) KERNELS(Q8_0)
-        KERNELS(Q4_0) KERNELS(NVFP4) KERNELS(TURBO3) KERNELS(TURBO4)
+        KERNELS(F32) KERNELS(F16) KERNELS(BF16) KERNELS(F8_E4M3) KERNELS(Q8_0) KERNELS(Q4_0)
+            KERNELS(NVFP4) KERNELS(TURBO3) KERNELS(TURBO4)
 #undef KERNELS
     };
     size_t i = 0;
@@ -393,25 +412,25 @@ static void vector_attention_merge(const struct attention_tile *into, const floa
         float *a = into->acc + (int64_t)r * into->v_dim_padded;
         const float *b = acc + (int64_t)r * into->v_dim_padded;
         for (int d = 0; d < into->v_dim_padded; d += VF_LANES)
-            vf_store(a + d, vf_fma(vf_load(b + d), vf_set(other),
-                                   vf_mul(vf_load(a + d), vf_set(mine))));
+            vf_store(a + d,
+                     vf_fma(vf_load(b + d), vf_set(other), vf_mul(vf_load(a + d), vf_set(mine))));
     }
 }
 
-#define VECTOR_KERNELS(isa)                                                     \
-    const struct vector_kernels vector_kernels_##isa = {                        \
-        .name = #isa,                                                           \
-        .rms_norm = vector_rms_norm,                                            \
-        .add = vector_add,                                                      \
-        .multiply = vector_multiply,                                            \
-        .scale = vector_scale,                                                  \
-        .softcap = vector_softcap,                                              \
-        .activate = { vector_silu, vector_gelu_tanh, vector_gelu },             \
-        .glu = { vector_glu_silu, vector_glu_gelu_tanh, vector_glu_gelu },      \
-        .rope = { vector_rope_halves, vector_rope_neighbours },                 \
-        .dot = vector_dot,                                                      \
-        .attention_block = vector_attention_block,                              \
-        .attention_merge = vector_attention_merge,                              \
+#define VECTOR_KERNELS(isa) \
+    const struct vector_kernels vector_kernels_##isa = { \
+        .name = #isa, \
+        .rms_norm = vector_rms_norm, \
+        .add = vector_add, \
+        .multiply = vector_multiply, \
+        .scale = vector_scale, \
+        .softcap = vector_softcap, \
+        .activate = { vector_silu, vector_gelu_tanh, vector_gelu }, \
+        .glu = { vector_glu_silu, vector_glu_gelu_tanh, vector_glu_gelu }, \
+        .rope = { vector_rope_halves, vector_rope_neighbours }, \
+        .dot = vector_dot, \
+        .attention_block = vector_attention_block, \
+        .attention_merge = vector_attention_merge, \
     }
 
 #endif

@@ -18,9 +18,12 @@ HOT_INLINE int unpack_block_elements(enum tensor_type type)
     case TENSOR_TYPE_Q8_0:
     case TENSOR_TYPE_Q4_0:
     case TENSOR_TYPE_TURBO3:
-    case TENSOR_TYPE_TURBO4: return 32;
-    case TENSOR_TYPE_NVFP4: return 16;
-    default: return 1;
+    case TENSOR_TYPE_TURBO4:
+        return 32;
+    case TENSOR_TYPE_NVFP4:
+        return 16;
+    default:
+        return 1;
     }
 }
 
@@ -34,20 +37,27 @@ HOT_INLINE int unpack_step_elements(enum tensor_type type)
     switch (type) {
     case TENSOR_TYPE_Q4_0:
     case TENSOR_TYPE_NVFP4:
-    case TENSOR_TYPE_TURBO4: return 2;
-    case TENSOR_TYPE_TURBO3: return 8;
-    default: return 1;
+    case TENSOR_TYPE_TURBO4:
+        return 2;
+    case TENSOR_TYPE_TURBO3:
+        return 8;
+    default:
+        return 1;
     }
 }
 
 HOT_INLINE int unpack_step_bytes(enum tensor_type type)
 {
     switch (type) {
-    case TENSOR_TYPE_F32: return 4;
+    case TENSOR_TYPE_F32:
+        return 4;
     case TENSOR_TYPE_F16:
-    case TENSOR_TYPE_BF16: return 2;
-    case TENSOR_TYPE_TURBO3: return 3;
-    default: return 1;
+    case TENSOR_TYPE_BF16:
+        return 2;
+    case TENSOR_TYPE_TURBO3:
+        return 3;
+    default:
+        return 1;
     }
 }
 
@@ -58,15 +68,18 @@ HOT_INLINE int unpack_block_bytes(enum tensor_type type)
 }
 
 /* Codes of e2m1 and of Q4_0 as numbers. */
-static const float unpack_e2m1[16] = { 0,  0.5f,  1,  1.5f,  2,  3,  4,  6,
+static const float unpack_e2m1[16] = { 0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
                                        -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6 };
 
 HOT_INLINE VF unpack_nibble(enum tensor_type type, VI code)
 {
     switch (type) {
-    case TENSOR_TYPE_NVFP4: return vf_table16(unpack_e2m1, code);
-    case TENSOR_TYPE_TURBO4: return vf_table16(turbo4_codebook, code);
-    default: return vf_of_vi(vi_sub(vi_and(code, vi_set(15)), vi_set(8)));
+    case TENSOR_TYPE_NVFP4:
+        return vf_table16(unpack_e2m1, code);
+    case TENSOR_TYPE_TURBO4:
+        return vf_table16(turbo4_codebook, code);
+    default:
+        return vf_of_vi(vi_sub(vi_and(code, vi_set(15)), vi_set(8)));
     }
 }
 
@@ -86,14 +99,26 @@ HOT_INLINE VF unpack_key_scale(enum tensor_type type, const uint8_t *block, int 
 HOT_INLINE void unpack_key_step(enum tensor_type type, const uint8_t *step, VF scale, int v,
                                 VF element[STEP_MAX])
 {
-    const uint8_t *at = step + v * VF_LANES * (type == TENSOR_TYPE_F32 ? 4
-                                               : unpack_step_bytes(type) == 2 ? 2 : 1);
+    const uint8_t *at = step + v * VF_LANES *
+                                   (type == TENSOR_TYPE_F32        ? 4
+                                    : unpack_step_bytes(type) == 2 ? 2
+                                                                   : 1);
     switch (type) {
-    case TENSOR_TYPE_F32: element[0] = vf_load((const float *)(const void *)at); break;
-    case TENSOR_TYPE_F16: element[0] = vf_load_f16((const uint16_t *)(const void *)at); break;
-    case TENSOR_TYPE_BF16: element[0] = vf_load_bf16((const uint16_t *)(const void *)at); break;
-    case TENSOR_TYPE_F8_E4M3: element[0] = vf_load_e4m3(at); break;
-    case TENSOR_TYPE_Q8_0: element[0] = vf_mul(scale, vf_load_i8((const int8_t *)at)); break;
+    case TENSOR_TYPE_F32:
+        element[0] = vf_load((const float *)(const void *)at);
+        break;
+    case TENSOR_TYPE_F16:
+        element[0] = vf_load_f16((const uint16_t *)(const void *)at);
+        break;
+    case TENSOR_TYPE_BF16:
+        element[0] = vf_load_bf16((const uint16_t *)(const void *)at);
+        break;
+    case TENSOR_TYPE_F8_E4M3:
+        element[0] = vf_load_e4m3(at);
+        break;
+    case TENSOR_TYPE_Q8_0:
+        element[0] = vf_mul(scale, vf_load_i8((const int8_t *)at));
+        break;
     case TENSOR_TYPE_TURBO3: {
         VI word = vi_or(vi_load_u8(at), vi_or(vi_shift_left(vi_load_u8(at + 16), 8),
                                               vi_shift_left(vi_load_u8(at + 32), 16)));
@@ -141,14 +166,17 @@ HOT_INLINE void unpack_value_columns(enum tensor_type type, const uint8_t *row, 
         case TENSOR_TYPE_BF16:
             column[v] = vf_load_bf16((const uint16_t *)(const void *)codes + i);
             break;
-        case TENSOR_TYPE_F8_E4M3: column[v] = vf_load_e4m3(codes + i); break;
+        case TENSOR_TYPE_F8_E4M3:
+            column[v] = vf_load_e4m3(codes + i);
+            break;
         case TENSOR_TYPE_Q8_0:
             column[v] = vf_mul(scale, vf_load_i8((const int8_t *)codes + i));
             break;
         case TENSOR_TYPE_TURBO3:
             column[v] = vf_mul(scale, vf_table8(turbo3_codebook, vi_bits3(codes, i)));
             break;
-        default: column[v] = vf_mul(scale, unpack_nibble(type, vi_bits4(codes, i)));
+        default:
+            column[v] = vf_mul(scale, unpack_nibble(type, vi_bits4(codes, i)));
         }
     }
 }

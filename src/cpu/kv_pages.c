@@ -7,8 +7,8 @@
 
 #define GROUP 16
 
-int64_t kv_page_bytes(const struct device *dev, enum tensor_type type, int32_t n_heads,
-                      int32_t dim, int32_t page_tokens)
+int64_t kv_page_bytes(const struct device *dev, enum tensor_type type, int32_t n_heads, int32_t dim,
+                      int32_t page_tokens)
 {
     (void)dev;
     if (n_heads < 1 || page_tokens < GROUP || page_tokens % GROUP)

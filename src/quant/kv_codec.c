@@ -163,7 +163,10 @@ static void decode_q4_0(const void *block, float *out)
 }
 
 #define DECODE(name, type) \
-    static void decode_##name(const void *block, float *out) { dequant_##type(block, out, 1); }
+    static void decode_##name(const void *block, float *out) \
+    { \
+        dequant_##type(block, out, 1); \
+    }
 DECODE(f32, F32)
 DECODE(f16, F16)
 DECODE(bf16, BF16)
@@ -232,8 +235,8 @@ const char *kv_dim_expected(enum tensor_type type)
                                      : "at most 1024";
 }
 
-void kv_encode_row(const struct kv_codec *c, const float *x, int32_t dim,
-                   enum turbo_stream stream, uint8_t *row)
+void kv_encode_row(const struct kv_codec *c, const float *x, int32_t dim, enum turbo_stream stream,
+                   uint8_t *row)
 {
     float rotated[KV_DIM_MAX];
     CHECK(dim <= KV_DIM_MAX);

@@ -15,13 +15,13 @@
 
 struct kv_codec {
     enum tensor_type type;
-    const char *name;   /* as users write it: "fp8_e4m3" */
+    const char *name; /* as users write it: "fp8_e4m3" */
     int block_elements;
-    int scale_bytes;    /* of one block, at its start */
-    int code_bytes;     /* of one block, behind the scale */
-    int code_unit;      /* bytes that belong together: 4, 2 or 1 */
+    int scale_bytes; /* of one block, at its start */
+    int code_bytes;  /* of one block, behind the scale */
+    int code_unit;   /* bytes that belong together: 4, 2 or 1 */
     bool rotated;
-    void (*encode)(const float *x, void *block);  /* one block */
+    void (*encode)(const float *x, void *block); /* one block */
     void (*decode)(const void *block, float *out);
 };
 

@@ -26,10 +26,10 @@ static void known_blocks(void **state)
 {
     (void)state;
     static const uint8_t turbo4[2][18] = {
-        { 0x79, 0x3b, 0x63, 0x65, 0x46, 0x39, 0xb1, 0xc7, 0x4d,
-          0x57, 0xc8, 0x95, 0x94, 0x6e, 0xa6, 0xc5, 0x3d, 0x6b },
-        { 0xe5, 0x3a, 0x56, 0x79, 0x48, 0x5e, 0x64, 0x65, 0x98,
-          0x8d, 0xb9, 0xd4, 0x28, 0x49, 0xd7, 0xa0, 0x8c, 0x58 },
+        { 0x79, 0x3b, 0x63, 0x65, 0x46, 0x39, 0xb1, 0xc7, 0x4d, 0x57, 0xc8, 0x95, 0x94, 0x6e, 0xa6,
+          0xc5, 0x3d, 0x6b },
+        { 0xe5, 0x3a, 0x56, 0x79, 0x48, 0x5e, 0x64, 0x65, 0x98, 0x8d, 0xb9, 0xd4, 0x28, 0x49, 0xd7,
+          0xa0, 0x8c, 0x58 },
     };
     static const uint8_t turbo3[2][14] = {
         { 0x02, 0x3b, 0x99, 0x36, 0x31, 0xf0, 0x7c, 0x4d, 0xb4, 0x28, 0x7e, 0xab, 0xec, 0x54 },
@@ -113,9 +113,9 @@ static void rows_come_back(void **state)
         enum tensor_type type;
         double limit; /* rms of the error / rms of the row */
     } promise[] = {
-        { TENSOR_TYPE_F32, 0 },         { TENSOR_TYPE_F16, 3e-4 },   { TENSOR_TYPE_BF16, 2.5e-3 },
-        { TENSOR_TYPE_F8_E4M3, 0.04 },  { TENSOR_TYPE_Q8_0, 0.01 },  { TENSOR_TYPE_Q4_0, 0.16 },
-        { TENSOR_TYPE_NVFP4, 0.12 },    { TENSOR_TYPE_TURBO3, 0.2 }, { TENSOR_TYPE_TURBO4, 0.1 },
+        { TENSOR_TYPE_F32, 0 },        { TENSOR_TYPE_F16, 3e-4 },   { TENSOR_TYPE_BF16, 2.5e-3 },
+        { TENSOR_TYPE_F8_E4M3, 0.04 }, { TENSOR_TYPE_Q8_0, 0.01 },  { TENSOR_TYPE_Q4_0, 0.16 },
+        { TENSOR_TYPE_NVFP4, 0.12 },   { TENSOR_TYPE_TURBO3, 0.2 }, { TENSOR_TYPE_TURBO4, 0.1 },
     };
     for (size_t i = 0; i < sizeof promise / sizeof promise[0]; i++) {
         const struct kv_codec *c = kv_codec_of(promise[i].type);
@@ -146,13 +146,13 @@ static void rows_that_fit(void **state)
         enum tensor_type type;
         int32_t dim, bytes;
     } row[] = {
-        { TENSOR_TYPE_F16, 80, 160 },     { TENSOR_TYPE_F8_E4M3, 80, 80 },
-        { TENSOR_TYPE_Q8_0, 80, 0 },      { TENSOR_TYPE_Q8_0, 96, 102 },
-        { TENSOR_TYPE_Q4_0, 96, 54 },     { TENSOR_TYPE_NVFP4, 80, 45 },
-        { TENSOR_TYPE_NVFP4, 72, 0 },     { TENSOR_TYPE_TURBO3, 128, 56 },
-        { TENSOR_TYPE_TURBO4, 128, 72 },  { TENSOR_TYPE_TURBO4, 256, 144 },
-        { TENSOR_TYPE_TURBO4, 96, 0 },    { TENSOR_TYPE_Q4_K, 256, 0 },
-        { TENSOR_TYPE_F32, 2048, 0 },     { TENSOR_TYPE_F32, 0, 0 },
+        { TENSOR_TYPE_F16, 80, 160 },    { TENSOR_TYPE_F8_E4M3, 80, 80 },
+        { TENSOR_TYPE_Q8_0, 80, 0 },     { TENSOR_TYPE_Q8_0, 96, 102 },
+        { TENSOR_TYPE_Q4_0, 96, 54 },    { TENSOR_TYPE_NVFP4, 80, 45 },
+        { TENSOR_TYPE_NVFP4, 72, 0 },    { TENSOR_TYPE_TURBO3, 128, 56 },
+        { TENSOR_TYPE_TURBO4, 128, 72 }, { TENSOR_TYPE_TURBO4, 256, 144 },
+        { TENSOR_TYPE_TURBO4, 96, 0 },   { TENSOR_TYPE_Q4_K, 256, 0 },
+        { TENSOR_TYPE_F32, 2048, 0 },    { TENSOR_TYPE_F32, 0, 0 },
     };
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++)
         assert_int_equal(kv_row_bytes(row[i].type, row[i].dim), row[i].bytes);
