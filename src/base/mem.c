@@ -65,7 +65,8 @@ static size_t round_up(size_t bytes, size_t unit)
     return (bytes + unit - 1) & ~(unit - 1);
 }
 
-void *mem_try_pages(size_t bytes)
+/* A block that starts on a huge page if it is as large as one. */
+static void *map_pages(size_t bytes, size_t *mapped)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     if (bytes == 0)
@@ -78,6 +79,7 @@ void *mem_try_pages(size_t bytes)
                       -1, 0);
     if (base == MAP_FAILED)
         return NULL;
+    *mapped = wanted;
     if (!slack)
         return base;
     /* Cut the block out so that it starts on a huge page. */
@@ -86,8 +88,28 @@ void *mem_try_pages(size_t bytes)
         munmap(base, head);
     if (slack - head)
         munmap(base + head + wanted, slack - head);
-    madvise(base + head, wanted, MADV_HUGEPAGE); /* advice: without it the pages are small */
     return base + head;
+}
+
+void *mem_try_pages(size_t bytes)
+{
+    size_t mapped;
+    char *block = map_pages(bytes, &mapped);
+    if (block && mapped >= HUGE_PAGE)
+        madvise(block, mapped, MADV_HUGEPAGE); /* advice: without it the pages are small */
+    return block;
+}
+
+void *mem_try_lazy_pages(size_t bytes)
+{
+    size_t mapped;
+    char *block = map_pages(bytes, &mapped);
+    if (!block || mapped < HUGE_PAGE)
+        return block;
+    madvise(block, HUGE_PAGE, MADV_NOHUGEPAGE);
+    if (mapped > HUGE_PAGE)
+        madvise(block + HUGE_PAGE, mapped - HUGE_PAGE, MADV_HUGEPAGE);
+    return block;
 }
 
 void mem_release_pages(void *block, size_t bytes)

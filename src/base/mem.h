@@ -24,6 +24,9 @@ void mem_free(void *block);                       /* NULL is allowed */
 /* Page-aligned, zeroed, on huge pages where the kernel grants them; NULL if refused.
  * Release with mem_release_pages and the same size. */
 void *mem_try_pages(size_t bytes);
+/* The same, for memory that fills from the start and may never fill: the first huge page of it
+ * is made of small ones, so that little use costs little. */
+void *mem_try_lazy_pages(size_t bytes);
 void mem_release_pages(void *block, size_t bytes);
 
 /* Grows *items (of *capacity elements) to hold `needed`, doubling; traps if the size wraps. */

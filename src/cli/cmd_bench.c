@@ -13,6 +13,7 @@
 #include "cpu/cpu_features.h"
 #include "cpu/peak.h"
 #include "engine/shape_model.h"
+#include "quant/kv_codec.h"
 
 #define MAX_LIST 32
 #define LARGEST_PASS 512
@@ -39,8 +40,8 @@ static const struct option model_rows[] = {
     OPT_TEXT("--device -dev --backend", "DEVICE", "auto", "where to compute: auto or cpu"),
     OPT_INT_OR("--batch-size -b -ub --ubatch-size", "N", "auto", "auto", 1, 1e6,
                "token budget of one pass"),
-    OPT_CHOICE("--cache-type-k -ctk", "f32|f16|bf16|q8_0", "f16", "format of cached keys"),
-    OPT_CHOICE("--cache-type-v -ctv", "f32|f16|bf16|q8_0", "f16", "format of cached values"),
+    OPT_CHOICE("--cache-type-k -ctk", CACHE_TYPES, "f16", "format of cached keys"),
+    OPT_CHOICE("--cache-type-v -ctv", CACHE_TYPES, "f16", "format of cached values"),
     OPT_FLAG("--exact --quality", "off", "f32 activations and cache, exact functions"),
 };
 static const struct option_group bench_model_options =
@@ -186,7 +187,7 @@ static void report(struct bench *b, const struct bench_test *t, int n_threads, c
 static void take_cache_type(const struct options *o, const char *name, enum tensor_type *type,
                             bool *set)
 {
-    *set = options_given(o, name) && tensor_type_from_name(str_of(options_text(o, name)), type);
+    *set = options_given(o, name) && kv_type_from_name(str_of(options_text(o, name)), type);
 }
 
 /* Passes that end where the measured part of a prompt begins: the largest divisor of the depth

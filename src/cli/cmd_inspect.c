@@ -198,7 +198,7 @@ static enum status check_values(const struct options *o, const struct weight_fil
     for (size_t i = 0; f && i < f->n_tensors && status == STATUS_OK; i++) {
         progress_update(&progress, i, f->n_tensors);
         status = check_tensor(&f->tensors[i], values, err);
-        weight_file_forget(f, &f->tensors[i]);
+        weight_file_forget(f, &f->tensors[i], 0, f->tensors[i].n_bytes);
     }
     mem_free(values);
     progress_end(&progress);

@@ -2,6 +2,7 @@
 
 #include "cli/cli.h"
 #include "cli/engine_setup.h"
+#include "quant/kv_codec.h"
 
 static const struct option rows[] = {
     OPT_INT_OR("--parallel -np --n-slots", "N", "auto", "auto", 1, 4096,
@@ -19,8 +20,8 @@ static void print_json(const struct engine_plan *p)
         (json_int_t)p->n_parameters, "device", p->device, "isa", p->isa, "threads", p->n_threads,
         "context", p->context, "context_trained", p->context_trained, "sequences", p->sequences,
         "batch_tokens", p->batch_tokens, "page_tokens", p->page_tokens, "pool_tokens",
-        (json_int_t)p->pool_tokens, "cache_type_k", tensor_type_name(p->k_type), "cache_type_v",
-        tensor_type_name(p->v_type), "bytes", "file", (json_int_t)p->file_bytes, "weights",
+        (json_int_t)p->pool_tokens, "cache_type_k", kv_type_name(p->k_type), "cache_type_v",
+        kv_type_name(p->v_type), "bytes", "file", (json_int_t)p->file_bytes, "weights",
         (json_int_t)p->weight_bytes, "weights_mapped", (json_int_t)p->mapped_bytes, "kv",
         (json_int_t)p->kv_bytes, "scratch", (json_int_t)p->scratch_bytes, "resident",
         (json_int_t)(p->weight_bytes + p->kv_bytes + p->scratch_bytes)));
@@ -43,7 +44,7 @@ static void print_text(const struct engine_plan *p)
     print_line("weights, mapped", p->mapped_bytes, "used where they lie in the file");
     char why[96];
     snprintf(why, sizeof why, "keys %s, values %s, pages of %d tokens, taken when used",
-             tensor_type_name(p->k_type), tensor_type_name(p->v_type), p->page_tokens);
+             kv_type_name(p->k_type), kv_type_name(p->v_type), p->page_tokens);
     print_line("state", p->kv_bytes, why);
     print_line("scratch", p->scratch_bytes, "of the largest pass, measured");
     print_line("in all", p->weight_bytes + p->kv_bytes + p->scratch_bytes, "beside the mapping");

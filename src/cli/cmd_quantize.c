@@ -22,12 +22,15 @@ static const struct option_group *const quantize_groups[] = { &quantize_options,
 struct job {
     const struct options *o;
     struct imatrix imatrix; /* zeroed: none */
+    size_t n_notes;
 };
 
 static void print_note(void *context, const char *text)
 {
-    const struct job *j = context;
-    cli_note(j->o, "%s", text);
+    struct job *j = context;
+    j->n_notes++;
+    if (options_flag(j->o, "verbose"))
+        cli_note(j->o, "%s", text);
 }
 
 static bool check_interrupt(void *context, struct str name, size_t n_done, size_t n_tensors)
@@ -113,6 +116,9 @@ static enum status quantize(struct job *j, struct error *err)
     if (result.n_without_importance > 0)
         cli_note(o, "%zu tensors are not in %s and were quantized without importances",
                  result.n_without_importance, options_text(o, "imatrix"));
+    if (j->n_notes > 0)
+        cli_note(o, "%zu tensors are kept as they are or get another type than asked%s", j->n_notes,
+                 options_flag(o, "verbose") ? "" : " (--verbose names them)");
     cli_note(o, "%zu of %zu tensors converted, %.1f to %.1f MiB", result.n_changed,
              result.n_tensors, (double)result.bytes_before / 1048576.0,
              (double)result.bytes_after / 1048576.0);

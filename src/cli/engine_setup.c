@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/number.h"
 #include "cli/term.h"
+#include "quant/kv_codec.h"
 
 #define MAX_TEMPLATE_BYTES (4u << 20)
 #define MAX_SCRIPT_BYTES (64u << 20)
@@ -54,7 +55,7 @@ static enum status read_script(struct engine_setup *s, const char *path, struct 
 
 static bool take_type(const struct options *o, const char *name, enum tensor_type *type)
 {
-    return options_given(o, name) && tensor_type_from_name(str_of(options_text(o, name)), type);
+    return options_given(o, name) && kv_type_from_name(str_of(options_text(o, name)), type);
 }
 
 enum status engine_setup_read(struct engine_setup *s, const struct options *o, struct error *err)

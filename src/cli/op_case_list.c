@@ -5,6 +5,7 @@
 
 #include "cli/op_cases.h"
 #include "cpu/matmul.h"
+#include "quant/kv_codec.h"
 #include "tensor/ops.h"
 
 struct lister {
@@ -21,8 +22,10 @@ static void put(struct lister *l, struct op_case c)
 
 void op_case_name(const struct op_case *c, char name[OP_NAME_BYTES])
 {
-    int n = snprintf(name, OP_NAME_BYTES, "%s %s rows=%d width=%d", c->op,
-                     tensor_type_name(c->type), c->rows, c->width);
+    int n = snprintf(name, OP_NAME_BYTES, "%s %s", c->op, tensor_type_name(c->type));
+    if (c->value_type)
+        n += snprintf(name + n, OP_NAME_BYTES - (size_t)n, "/%s", tensor_type_name(c->value_type));
+    n += snprintf(name + n, OP_NAME_BYTES - (size_t)n, " rows=%d width=%d", c->rows, c->width);
     const struct {
         const char *what;
         int32_t value;
@@ -41,8 +44,10 @@ static const enum tensor_type all_types[] = {
     TENSOR_TYPE_LIST(TYPE_ENTRY)
 #undef TYPE_ENTRY
 };
-static const enum tensor_type kv_types[] = { TENSOR_TYPE_F32, TENSOR_TYPE_F16, TENSOR_TYPE_BF16,
-                                             TENSOR_TYPE_Q8_0 };
+static const enum tensor_type kv_types[] = {
+    TENSOR_TYPE_F32,  TENSOR_TYPE_F16,   TENSOR_TYPE_BF16,   TENSOR_TYPE_Q8_0,  TENSOR_TYPE_F8_E4M3,
+    TENSOR_TYPE_Q4_0, TENSOR_TYPE_NVFP4, TENSOR_TYPE_TURBO3, TENSOR_TYPE_TURBO4,
+};
 
 static void list_products(struct lister *l)
 {
@@ -92,34 +97,50 @@ static void list_rows(struct lister *l)
     }
 }
 
+/* Cases that the types can hold. */
+static void put_attention(struct lister *l, struct op_case c)
+{
+    c.op = "attention";
+    if (kv_row_bytes(c.type, c.width) && kv_row_bytes(c.value_type, c.out_width))
+        put(l, c);
+}
+
+/* Every pair of types: one decode row and a few, over several splits. */
+static void list_cache_pairs(struct lister *l)
+{
+    for (size_t k = 0; k < ARRAY_SIZE(kv_types); k++)
+        for (size_t v = 0; v < ARRAY_SIZE(kv_types); v++)
+            for (int32_t rows = 1; rows <= 9; rows += 8)
+                put_attention(l, (struct op_case){ .type = kv_types[k], .value_type = kv_types[v],
+                                                   .heads = 6, .kv_heads = 2, .width = 64,
+                                                   .out_width = 64, .rows = rows, .past = 300 });
+}
+
 static void list_attention(struct lister *l)
 {
     static const struct {
         int32_t heads, kv_heads, k_dim, v_dim;
-    } shape[] = { { 4, 2, 16, 16 }, { 9, 3, 64, 64 }, { 4, 1, 256, 256 }, { 8, 1, 96, 32 } };
+    } shape[] = { { 4, 4, 20, 12 },  { 4, 2, 16, 16 },   { 9, 3, 64, 64 }, { 4, 1, 256, 256 },
+                  { 8, 1, 96, 32 },  { 14, 2, 128, 128 }, { 2, 2, 80, 80 } };
     static const struct {
         int32_t rows, past;
     } length[] = { { 1, 0 }, { 1, 31 }, { 2, 700 }, { 40, 0 }, { 65, 250 } };
     for (size_t t = 0; t < ARRAY_SIZE(kv_types); t++)
-        for (size_t i = 0; i < ARRAY_SIZE(length); i++) {
-            if (kv_types[t] != TENSOR_TYPE_Q8_0)
-                put(l, (struct op_case){ .op = "attention", .type = kv_types[t], .heads = 4,
-                                         .kv_heads = 4, .width = 20, .out_width = 12,
-                                         .rows = length[i].rows, .past = length[i].past });
-            for (size_t k = kv_types[t] == TENSOR_TYPE_Q8_0; k < ARRAY_SIZE(shape); k++) {
-                struct op_case c = { .op = "attention", .type = kv_types[t],
+        for (size_t i = 0; i < ARRAY_SIZE(length); i++)
+            for (size_t k = 0; k < ARRAY_SIZE(shape); k++) {
+                struct op_case c = { .type = kv_types[t], .value_type = kv_types[t],
                                      .heads = shape[k].heads, .kv_heads = shape[k].kv_heads,
                                      .width = shape[k].k_dim, .out_width = shape[k].v_dim,
                                      .rows = length[i].rows, .past = length[i].past };
-                put(l, c);
+                put_attention(l, c);
                 c.window = 24;
                 c.variant = 1;
-                put(l, c);
+                put_attention(l, c);
                 c.window = 0;
                 c.softcap = 5;
-                put(l, c);
+                put_attention(l, c);
             }
-        }
+    list_cache_pairs(l);
 }
 
 static void list_bench(struct lister *l)
@@ -133,8 +154,8 @@ static void list_bench(struct lister *l)
             put(l, (struct op_case){ .op = "linear", .type = types[t], .rows = rows[r],
                                      .width = 2048, .out_width = 2048 });
     for (size_t t = 0; t < ARRAY_SIZE(kv_types); t++) {
-        struct op_case c = { .op = "attention", .type = kv_types[t], .heads = 32, .kv_heads = 8,
-                             .width = 128, .out_width = 128 };
+        struct op_case c = { .op = "attention", .type = kv_types[t], .value_type = kv_types[t],
+                             .heads = 32, .kv_heads = 8, .width = 128, .out_width = 128 };
         c.rows = 1, c.past = 4096;
         put(l, c);
         c.rows = 256, c.past = 256;

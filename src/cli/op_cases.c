@@ -139,7 +139,8 @@ static enum status matrix(struct op_run *r, const struct weight **out, enum tens
     struct weight *w = arena_array(&r->arena, struct weight, 1);
     *w = (struct weight){ .name = str_of(name), .type = type, .n_experts = 1, .n_rows = rows,
                           .n_cols = cols, .scale = { .tensor_factor = 1 } };
-    TRY(r->dev->ops->weight_load(r->dev, w, bytes, (size_t)rows * row_bytes, r->err));
+    const struct weight_bytes from = { .data = bytes, .n = (size_t)rows * row_bytes };
+    TRY(r->dev->ops->weight_load(r->dev, w, &from, r->err));
     r->weight[r->n_weights++] = w;
     *out = w;
     return STATUS_OK;
@@ -362,15 +363,16 @@ static enum status prepare_attention(struct op_run *r)
     TRY(input(r, &v, tokens, (int64_t)c->kv_heads * c->out_width));
     TRY(vector(r, &o->bias, c->heads));
     o->kv = (struct kv_layer){ .n_kv_heads = c->kv_heads, .k_dim = c->width, .v_dim = c->out_width,
-                               .page_tokens = PAGE_TOKENS, .k_type = c->type, .v_type = c->type,
-                               .window = c->window };
+                               .page_tokens = PAGE_TOKENS, .k_type = c->type,
+                               .v_type = c->value_type, .window = c->window };
     o->kv.k_page_bytes = r->dev->ops->kv_page_bytes(r->dev, c->type, c->kv_heads, c->width,
                                                     PAGE_TOKENS);
-    o->kv.v_page_bytes = r->dev->ops->kv_page_bytes(r->dev, c->type, c->kv_heads, c->out_width,
-                                                    PAGE_TOKENS);
+    o->kv.v_page_bytes = r->dev->ops->kv_page_bytes(r->dev, c->value_type, c->kv_heads,
+                                                    c->out_width, PAGE_TOKENS);
     if (!o->kv.k_page_bytes || !o->kv.v_page_bytes)
-        return error_set(r->err, STATUS_UNSUPPORTED, "%s: no cache of type %s", r->dev->name,
-                         tensor_type_name(c->type));
+        return error_set(r->err, STATUS_UNSUPPORTED, "%s: no cache of types %s and %s",
+                         r->dev->name, tensor_type_name(c->type),
+                         tensor_type_name(c->value_type));
     size_t n_pages = 2 * (size_t)((tokens + PAGE_TOKENS) / PAGE_TOKENS);
     void *pages;
     TRY(take(r, n_pages * (size_t)o->kv.k_page_bytes, &pages));

@@ -13,7 +13,8 @@
 
 struct op_case {
     const char *op;            /* "linear" */
-    enum tensor_type type;     /* of the weight, or of keys and values */
+    enum tensor_type type;     /* of the weight, or of keys */
+    enum tensor_type value_type; /* of values */
     int32_t rows;              /* of the batch */
     int32_t width, out_width;  /* columns of x; rows of the weight */
     int32_t heads, kv_heads, past, window;

@@ -1,6 +1,5 @@
 #include "cli/option_groups.h"
 
-#define CACHE_TYPES "f32|f16|bf16|q8_0|fp8_e4m3|q4_0|nvfp4|turbo3|turbo4"
 
 static const struct option output_rows[] = {
     OPT_FLAG("--verbose -v --timings --debug", NULL, "say more on stderr"),
@@ -92,7 +91,7 @@ static const struct option device_rows[] = {
 const struct option_group device_options = OPTION_GROUP("devices", "Devices", device_rows);
 
 static const struct option server_rows[] = {
-    OPT_TEXT("--host", "ADDRESS", "127.0.0.1", "listen on this address"),
+    OPT_TEXT("--host", "ADDRESS", "127.0.0.1", "listen on this address, or on unix:PATH"),
     OPT_INT("--port", "N", "8080", 0, 65535, "listen on this port (0: any free one, printed)"),
     OPT_LIST("--api-key", "KEY", "demand this key (repeatable; open when none is given)"),
     OPT_TEXT("--api-keys --api-key-file", "FILE", NULL, "keys, one a line"),

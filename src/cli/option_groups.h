@@ -5,6 +5,8 @@
 
 #include "cli/options.h"
 
+#define CACHE_TYPES "f32|f16|bf16|q8_0|fp8_e4m3|q4_0|nvfp4|turbo3|turbo4"
+
 extern const struct option_group output_options;   /* --verbose --quiet; every command has them */
 extern const struct option_group model_options;    /* --model --tokenizer */
 extern const struct option_group template_options; /* --chat-template... --parse-special */

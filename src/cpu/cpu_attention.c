@@ -15,6 +15,7 @@
 #include "cpu/cpu_internal.h"
 #include "cpu/kv_pages.h"
 #include "cpu/vector_kernels.h"
+#include "quant/kv_codec.h"
 
 #define TILE_QUERIES 48   /* query rows of a tile, all heads together */
 #define SPLITS_MEASURED 64 /* what a measuring step plans for; with less room splits run in order */
@@ -142,6 +143,7 @@ static struct attention_tile open_tile(const struct attention_job *j, const stru
     float *q = carve(&at, rows * (size_t)j->kv->k_dim);
     struct attention_tile t = { .n_rows = p->n_tokens * j->group, .k_dim = j->kv->k_dim,
                                 .v_dim = j->kv->v_dim, .v_dim_padded = j->v_dim_padded,
+                                .k_type = j->kv->k_type, .v_type = j->kv->v_type,
                                 .softcap = j->options->softcap, .q = q };
     t.k = carve(&at, (size_t)(KEY_BLOCK * t.k_dim));
     t.v = carve(&at, (size_t)(KEY_BLOCK * t.v_dim_padded));
@@ -159,31 +161,25 @@ static struct attention_tile open_tile(const struct attention_job *j, const stru
         float *to = q + (int64_t)i * j->group * t.k_dim;
         for (int32_t d = 0; d < j->group * t.k_dim; d++)
             to[d] = from[d] * j->options->scale;
+        for (int32_t h = 0; h < j->group && kv_codec_of(t.k_type)->rotated; h++)
+            turbo_rotate(to + h * t.k_dim, t.k_dim, TURBO_KEYS);
     }
     return t;
 }
 
 /* --- one split ---------------------------------------------------------------------------- */
 
-/* Keys and values of [key, key + n) as f32; groups of 16 never straddle a page. */
-static void load_block(const struct attention_job *j, const struct tile_place *p,
-                       const struct attention_tile *t, int32_t key, int32_t n)
+/* Where keys and values of [key, key + n) lie; groups of 16 never straddle a page. */
+static void find_block(const struct attention_job *j, const struct tile_place *p,
+                       struct attention_tile *t, int32_t key, int32_t n)
 {
     const int32_t *table = j->kv->window ? p->sequence->window_page : p->sequence->page;
-    for (int32_t i = 0; i < n; i += KEY_GROUP) {
-        int32_t page = kv_page_of(j->kv, table, key + i);
-        int32_t line = (key + i) % j->kv->page_tokens;
-        float *k = t->k + (int64_t)i * t->k_dim, *v = t->v + (int64_t)i * t->v_dim_padded;
-        int32_t n_values = MIN(KEY_GROUP, n - i);
-        if (page < 0) { /* before every row's window */
-            memset(k, 0, (size_t)(KEY_GROUP * t->k_dim) * sizeof(float));
-            memset(v, 0, (size_t)(n_values * t->v_dim_padded) * sizeof(float));
-            continue;
-        }
-        j->vector->keys_to_f32(j->kv->k_type, kv_key_group(j->kv, page, p->head, line), t->k_dim,
-                               k);
-        j->vector->values_to_f32(j->kv->v_type, kv_value_row(j->kv, page, p->head, line), n_values,
-                                 t->v_dim, v, t->v_dim_padded);
+    for (int32_t g = 0; g * KEY_GROUP < n; g++) {
+        int32_t at = key + g * KEY_GROUP, line = at % j->kv->page_tokens;
+        int32_t page = kv_page_of(j->kv, table, at);
+        bool seen = page >= 0 && at + KEY_GROUP > p->first_key;
+        t->key_group[g] = seen ? kv_key_group(j->kv, page, p->head, line) : NULL;
+        t->value_rows[g] = seen ? kv_value_row(j->kv, page, p->head, line) : NULL;
     }
 }
 
@@ -203,14 +199,14 @@ static void mark_visible(const struct attention_job *j, const struct tile_place 
 
 /* The softmax state over the keys of one split. Blocks lie at absolute multiples of KEY_BLOCK. */
 static void run_split(const struct attention_job *j, const struct tile_place *p,
-                      const struct attention_tile *t, int32_t split)
+                      struct attention_tile *t, int32_t split)
 {
     clear_state(t);
     int32_t from = MAX(split_start(split), p->first_key & ~(KEY_BLOCK - 1));
     int32_t to = MIN(split_start(split + 1), p->end_key);
     for (int32_t key = from; key < to; key += KEY_BLOCK) {
         int32_t n = MIN(KEY_BLOCK, to - key);
-        load_block(j, p, t, key, n);
+        find_block(j, p, t, key, n);
         mark_visible(j, p, t, key, n);
         j->vector->attention_block(t, n);
     }
@@ -243,6 +239,8 @@ static void write_out(const struct attention_job *j, const struct tile_place *p,
             const float *acc = t->acc + (int64_t)r * t->v_dim_padded;
             for (int32_t d = 0; d < t->v_dim; d++)
                 to[d] = acc[d] * factor;
+            if (kv_codec_of(t->v_type)->rotated)
+                turbo_unrotate(to, t->v_dim, TURBO_VALUES);
         }
 }
 

@@ -7,6 +7,7 @@
 #include "cpu/cpu_internal.h"
 #include "cpu/kv_pages.h"
 #include "cpu/matmul.h"
+#include "cpu/rows16.h"
 #include "cpu/vector_kernels.h"
 #include "quant/dequant.h"
 
@@ -53,7 +54,7 @@ static size_t cpu_weight_bytes(const struct device *dev, const struct weight *w)
 
 struct pack_job {
     const struct weight *w;
-    const uint8_t *file;
+    const struct weight_bytes *from;
     uint8_t *packed;
     size_t file_bytes, packed_bytes; /* of one expert */
     int64_t n_groups, groups_each;
@@ -66,17 +67,25 @@ static void pack_chunk(void *arg, int chunk, int thread)
     const struct pack_job *j = arg;
     size_t expert = (size_t)(chunk / j->chunks_each);
     int64_t from = chunk % j->chunks_each * j->groups_each;
-    matmul_pack(j->w->type, j->w->n_rows, j->w->n_cols, j->file + expert * j->file_bytes,
-                j->packed + expert * j->packed_bytes, from,
-                MIN(from + j->groups_each, j->n_groups));
+    int64_t to = MIN(from + j->groups_each, j->n_groups);
+    const uint8_t *file = j->from->data;
+    matmul_pack(j->w->type, j->w->n_rows, j->w->n_cols, file + expert * j->file_bytes,
+                j->packed + expert * j->packed_bytes, from, to);
+    if (!j->from->forget)
+        return;
+    size_t row = j->file_bytes / (size_t)j->w->n_rows;
+    size_t first = row * (size_t)(ROWS16_ROWS * from);
+    size_t end = row * (size_t)MIN(ROWS16_ROWS * to, j->w->n_rows);
+    j->from->forget(j->from->user, expert * j->file_bytes + first, end - first);
 }
 
-static void pack(struct cpu_device *d, const struct weight *w, const void *file, size_t n,
+static void pack(struct cpu_device *d, const struct weight *w, const struct weight_bytes *from,
                  void *packed, size_t packed_bytes)
 {
     size_t experts = (size_t)w->n_experts;
-    struct pack_job job = { .w = w, .file = file, .packed = packed,
-                            .file_bytes = n / experts, .packed_bytes = packed_bytes / experts,
+    struct pack_job job = { .w = w, .from = from, .packed = packed,
+                            .file_bytes = from->n / experts,
+                            .packed_bytes = packed_bytes / experts,
                             .n_groups = matmul_row_groups(w->n_rows), .groups_each = 8 };
     job.chunks_each = (int)((job.n_groups + job.groups_each - 1) / job.groups_each);
     thread_pool_run(d->pool, job.chunks_each * (int)experts, pack_chunk, &job);
@@ -102,17 +111,17 @@ static enum status check_file_bytes(const struct weight *w, size_t n, struct err
     return STATUS_OK;
 }
 
-static enum status cpu_weight_load(struct device *dev, struct weight *w, const void *file_bytes,
-                                   size_t n, struct error *err)
+static enum status cpu_weight_load(struct device *dev, struct weight *w,
+                                   const struct weight_bytes *from, struct error *err)
 {
     struct cpu_device *d = (struct cpu_device *)dev;
-    TRY(check_file_bytes(w, n, err));
+    TRY(check_file_bytes(w, from->n, err));
     w->dev = dev;
     w->layout = layout_for(d, w);
     w->bytes = cpu_weight_bytes(dev, w);
     w->owned = w->layout != WEIGHT_LAYOUT_FILE;
     if (!w->owned) {
-        w->data = file_bytes;
+        w->data = from->data;
         return STATUS_OK;
     }
     void *data = w->layout == WEIGHT_LAYOUT_F32 ? mem_alloc(w->bytes) : mem_try_pages(w->bytes);
@@ -121,9 +130,9 @@ static enum status cpu_weight_load(struct device *dev, struct weight *w, const v
                          w->bytes);
     w->data = data;
     if (w->layout == WEIGHT_LAYOUT_F32)
-        dequant_row(w->type, file_bytes, data, w->n_cols);
+        dequant_row(w->type, from->data, data, w->n_cols);
     else
-        pack(d, w, file_bytes, n, data, w->bytes);
+        pack(d, w, from, data, w->bytes);
     return STATUS_OK;
 }
 
@@ -151,7 +160,7 @@ void cpu_file_row(const struct weight *w, int64_t row, float *out)
 static enum status cpu_memory_take(struct device *dev, size_t bytes, void **out, struct error *err)
 {
     (void)dev;
-    *out = mem_try_pages(bytes);
+    *out = mem_try_lazy_pages(bytes);
     return *out ? STATUS_OK
                 : error_set(err, STATUS_NO_MEMORY, "cpu: no memory for %zu bytes", bytes);
 }

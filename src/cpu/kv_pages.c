@@ -1,38 +1,19 @@
 #include "cpu/kv_pages.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "cpu/cpu_internal.h"
-#include "quant/blocks.h"
-#include "quant/dequant.h"
-#include "quant/float_convert.h"
+#include "quant/kv_codec.h"
 
 #define GROUP 16
-#define Q8_GROUP_BYTES (GROUP * (int64_t)sizeof(struct block_q8_0)) /* of 32 elements */
 
-bool kv_type_supported(enum tensor_type type)
-{
-    return type == TENSOR_TYPE_F32 || type == TENSOR_TYPE_F16 || type == TENSOR_TYPE_BF16 ||
-           type == TENSOR_TYPE_Q8_0;
-}
-
-static int64_t row_bytes(enum tensor_type type, int32_t dim)
-{
-    size_t bytes;
-    CHECK(tensor_type_row_bytes(type, dim, &bytes));
-    return (int64_t)bytes;
-}
-
-int64_t kv_page_bytes(const struct device *dev, enum tensor_type type, int32_t n_heads,
-                      int32_t dim, int32_t page_tokens)
+int64_t kv_page_bytes(const struct device *dev, enum tensor_type type, int32_t n_heads, int32_t dim,
+                      int32_t page_tokens)
 {
     (void)dev;
-    size_t row;
-    if (!kv_type_supported(type) || n_heads < 1 || dim < 1 || page_tokens < GROUP ||
-        page_tokens % GROUP || !tensor_type_row_bytes(type, dim, &row))
+    if (n_heads < 1 || page_tokens < GROUP || page_tokens % GROUP)
         return 0;
-    return (int64_t)row * n_heads * page_tokens;
+    return kv_row_bytes(type, dim) * n_heads * page_tokens;
 }
 
 /* Groups and rows take the same bytes for each token, so both kinds of page are addressed alike. */
@@ -44,13 +25,13 @@ static int64_t offset_of(const struct kv_layer *kv, int64_t row, int32_t head, i
 static uint8_t *key_group(const struct kv_layer *kv, int32_t page, int32_t head, int32_t line)
 {
     return kv->k_pages + page * kv->k_page_bytes +
-           offset_of(kv, row_bytes(kv->k_type, kv->k_dim), head, line & ~(GROUP - 1));
+           offset_of(kv, kv_row_bytes(kv->k_type, kv->k_dim), head, line & ~(GROUP - 1));
 }
 
 static uint8_t *value_row(const struct kv_layer *kv, int32_t page, int32_t head, int32_t line)
 {
     return kv->v_pages + page * kv->v_page_bytes +
-           offset_of(kv, row_bytes(kv->v_type, kv->v_dim), head, line);
+           offset_of(kv, kv_row_bytes(kv->v_type, kv->v_dim), head, line);
 }
 
 const uint8_t *kv_key_group(const struct kv_layer *kv, int32_t page, int32_t head, int32_t line)
@@ -63,106 +44,72 @@ const uint8_t *kv_value_row(const struct kv_layer *kv, int32_t page, int32_t hea
     return value_row(kv, page, head, line);
 }
 
-/* 32 values to codes with one scale, rounded as binary16. Halves round away from zero. */
-static uint16_t quantize_32(const float *x, int8_t *code)
+/* --- one key among 16 --------------------------------------------------------------------- */
+
+/* n numbers of `unit` bytes that lie side by side in a row and 16 apart in a group. */
+static void scatter(uint8_t *group, int lane, const uint8_t *row, int n, int unit)
 {
-    float largest = 0;
-    for (int i = 0; i < 32; i++)
-        largest = fmaxf(largest, fabsf(x[i]));
-    float scale = largest / 127.0f, inverse = scale > 0 ? 1.0f / scale : 0;
-    for (int i = 0; i < 32; i++)
-        code[i] = (int8_t)roundf(x[i] * inverse);
-    return f32_to_f16(scale);
+    for (int i = 0; i < n; i++)
+        memcpy(group + (i * GROUP + lane) * unit, row + i * unit, (size_t)unit);
 }
 
-static void store_key_q8_0(uint8_t *group, int32_t lane, int32_t dim, const float *key)
+static void gather(uint8_t *row, const uint8_t *group, int lane, int n, int unit)
 {
-    for (int32_t d = 0; d < dim; d += 32, group += Q8_GROUP_BYTES) {
-        int8_t code[32];
-        uint16_t scale = quantize_32(key + d, code);
-        memcpy(group + lane * 2, &scale, sizeof scale);
-        for (int i = 0; i < 32; i++)
-            group[GROUP * 2 + i * GROUP + lane] = (uint8_t)code[i];
-    }
+    for (int i = 0; i < n; i++)
+        memcpy(row + i * unit, group + (i * GROUP + lane) * unit, (size_t)unit);
 }
 
 void kv_store_key(const struct kv_layer *kv, int32_t page, int32_t head, int32_t line,
                   const float *key)
 {
-    uint8_t *group = key_group(kv, page, head, line);
-    int32_t lane = line % GROUP;
-    uint16_t *half = (void *)group;
-    switch (kv->k_type) {
-    case TENSOR_TYPE_F16:
-        for (int32_t d = 0; d < kv->k_dim; d++)
-            half[d * GROUP + lane] = f32_to_f16(key[d]);
-        break;
-    case TENSOR_TYPE_BF16:
-        for (int32_t d = 0; d < kv->k_dim; d++)
-            half[d * GROUP + lane] = f32_to_bf16(key[d]);
-        break;
-    case TENSOR_TYPE_Q8_0:
-        store_key_q8_0(group, lane, kv->k_dim, key);
-        break;
-    default:
-        for (int32_t d = 0; d < kv->k_dim; d++)
-            memcpy(group + (d * GROUP + lane) * 4, key + d, sizeof(float));
+    const struct kv_codec *c = kv_codec_of(kv->k_type);
+    uint8_t *group = key_group(kv, page, head, line), row[KV_DIM_MAX * 4];
+    int lane = line % GROUP, bytes = c->scale_bytes + c->code_bytes;
+    int n_blocks = kv->k_dim / c->block_elements;
+    kv_encode_row(c, key, kv->k_dim, TURBO_KEYS, row);
+    if (c->scale_bytes == 0) {
+        scatter(group, lane, row, n_blocks, c->code_unit);
+        return;
     }
-}
-
-void kv_store_value(const struct kv_layer *kv, int32_t page, int32_t head, int32_t line,
-                    const float *value)
-{
-    uint8_t *row = value_row(kv, page, head, line);
-    uint16_t *half = (void *)row;
-    switch (kv->v_type) {
-    case TENSOR_TYPE_F16:
-        for (int32_t d = 0; d < kv->v_dim; d++)
-            half[d] = f32_to_f16(value[d]);
-        break;
-    case TENSOR_TYPE_BF16:
-        for (int32_t d = 0; d < kv->v_dim; d++)
-            half[d] = f32_to_bf16(value[d]);
-        break;
-    case TENSOR_TYPE_Q8_0:
-        for (int32_t d = 0; d < kv->v_dim; d += 32) {
-            struct block_q8_0 *b = (struct block_q8_0 *)(void *)row + d / 32;
-            b->d = quantize_32(value + d, b->qs);
-        }
-        break;
-    default:
-        memcpy(row, value, (size_t)kv->v_dim * sizeof(float));
+    for (int b = 0; b < n_blocks; b++, group += bytes * GROUP) {
+        const uint8_t *block = row + b * bytes;
+        scatter(group, lane, block, 1, c->scale_bytes);
+        scatter(group + GROUP * c->scale_bytes, lane, block + c->scale_bytes,
+                c->code_bytes / c->code_unit, c->code_unit);
     }
 }
 
 void kv_load_key(const struct kv_layer *kv, int32_t page, int32_t head, int32_t line, float *key)
 {
+    const struct kv_codec *c = kv_codec_of(kv->k_type);
     const uint8_t *group = key_group(kv, page, head, line);
-    int32_t lane = line % GROUP;
-    const uint16_t *half = (const void *)group;
-    for (int32_t d = 0; d < kv->k_dim; d++)
-        switch (kv->k_type) {
-        case TENSOR_TYPE_F16:
-            key[d] = f16_to_f32(half[d * GROUP + lane]);
-            break;
-        case TENSOR_TYPE_BF16:
-            key[d] = bf16_to_f32(half[d * GROUP + lane]);
-            break;
-        case TENSOR_TYPE_Q8_0: {
-            const uint8_t *part = group + d / 32 * Q8_GROUP_BYTES;
-            int8_t code = (int8_t)part[GROUP * 2 + d % 32 * GROUP + lane];
-            key[d] = f16_to_f32(((const uint16_t *)(const void *)part)[lane]) * code;
-            break;
-        }
-        default:
-            memcpy(key + d, group + (d * GROUP + lane) * 4, sizeof(float));
-        }
+    uint8_t row[KV_DIM_MAX * 4];
+    int lane = line % GROUP, bytes = c->scale_bytes + c->code_bytes;
+    for (int b = 0; b < kv->k_dim / c->block_elements; b++, group += bytes * GROUP) {
+        uint8_t *block = row + b * bytes;
+        gather(block, group, lane, c->scale_bytes > 0, c->scale_bytes);
+        gather(block + c->scale_bytes, group + GROUP * c->scale_bytes, lane,
+               c->code_bytes / c->code_unit, c->code_unit);
+    }
+    kv_decode_row(c, row, key, kv->k_dim);
+    if (c->rotated)
+        turbo_unrotate(key, kv->k_dim, TURBO_KEYS);
+}
+
+void kv_store_value(const struct kv_layer *kv, int32_t page, int32_t head, int32_t line,
+                    const float *value)
+{
+    kv_encode_row(kv_codec_of(kv->v_type), value, kv->v_dim, TURBO_VALUES,
+                  value_row(kv, page, head, line));
 }
 
 void kv_load_value(const struct kv_layer *kv, int32_t page, int32_t head, int32_t line,
                    float *value)
 {
-    dequant_row(kv->v_type, value_row(kv, page, head, line), value, kv->v_dim);
+    const struct kv_codec *c = kv_codec_of(kv->v_type);
+    kv_decode_row(c, value_row(kv, page, head, line), value, kv->v_dim);
+    if (c->rotated)
+        turbo_unrotate(value, kv->v_dim, TURBO_VALUES);
 }
 
 /* --- append ------------------------------------------------------------------------------- */
@@ -197,10 +144,10 @@ static void append_chunk(void *arg, int chunk, int thread)
 
 static enum status check_pages(struct step *s, const struct kv_layer *kv)
 {
-    if (!kv_type_supported(kv->k_type) || !kv_type_supported(kv->v_type))
+    if (!kv_row_bytes(kv->k_type, kv->k_dim) || !kv_row_bytes(kv->v_type, kv->v_dim))
         return error_set(s->err, STATUS_UNSUPPORTED,
-                         "cache type: the CPU keeps F32, F16, BF16 and Q8_0, found %s and %s",
-                         tensor_type_name(kv->k_type), tensor_type_name(kv->v_type));
+                         "kv_append: no cache of %d values as %s and %d values as %s", kv->k_dim,
+                         kv_type_name(kv->k_type), kv->v_dim, kv_type_name(kv->v_type));
     for (int32_t i = 0; i < s->batch->n_sequences; i++) {
         const struct batch_sequence *q = &s->batch->sequence[i];
         const int32_t *table = kv->window ? q->window_page : q->page;

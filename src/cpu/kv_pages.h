@@ -1,17 +1,17 @@
 /* kv_pages: how the CPU arranges keys and values inside a page.
  *
- *   keys:   [n_kv_heads] x page_tokens / 16 key groups; a group holds 16 keys interleaved,
- *           [k_dim][16] numbers, so that one vector is one element of 8 or 16 keys.
- *           Q8_0: for every 32 of k_dim 16 binary16 scales, then [32][16] codes.
- *   values: [n_kv_heads][page_tokens][v_dim], rows as in a file of that type.
- * Types: F32, F16, BF16, Q8_0. */
+ *   keys:   [n_kv_heads] x page_tokens / 16 key groups; a group holds the rows of 16 keys,
+ *           interleaved number by number, so that one vector is one element of 8 or 16 keys:
+ *           for each block of the type 16 scales (where it has one), then [codes][16].
+ *   values: [n_kv_heads][page_tokens] rows.
+ *
+ *   Q8_0 group:  |scale of key 0..15, 32 bytes|code 0 of key 0..15|code 1 ...| next 32 elements
+ * Rows and types: quant/kv_codec.h. */
 #ifndef CPU_KV_PAGES_H
 #define CPU_KV_PAGES_H
 
 #include "tensor/device.h"
 #include "tensor/kv.h"
-
-bool kv_type_supported(enum tensor_type);
 
 /* device_ops.kv_page_bytes */
 int64_t kv_page_bytes(const struct device *, enum tensor_type, int32_t n_heads, int32_t dim,
@@ -26,7 +26,7 @@ void kv_store_key(const struct kv_layer *, int32_t page, int32_t head, int32_t l
 void kv_store_value(const struct kv_layer *, int32_t page, int32_t head, int32_t line,
                     const float *value);
 
-/* One key, out of its group. */
+/* One key, out of its group, and one value: as they were stored, rotations undone. */
 void kv_load_key(const struct kv_layer *, int32_t page, int32_t head, int32_t line, float *key);
 void kv_load_value(const struct kv_layer *, int32_t page, int32_t head, int32_t line, float *value);
 

@@ -13,16 +13,19 @@
 #include "tensor/ops.h"
 
 #define KEY_GROUP 16 /* keys that lie interleaved in a page of keys: kv_pages.h */
-#define KEY_BLOCK 32 /* keys of one step of the online softmax; divides every split of attention */
+#define KEY_BLOCK 64 /* keys of one step of the online softmax; divides every split of attention */
 
 /* One tile of attention: rows (query tokens x heads of one key head) against blocks of keys.
  * All memory is the caller's, 64-aligned; v_dim_padded is v_dim rounded up to 16. */
 struct attention_tile {
     int n_rows, k_dim, v_dim, v_dim_padded;
+    enum tensor_type k_type, v_type;
     float softcap;          /* 0: none */
     const float *q;         /* [n_rows][k_dim], already scaled */
-    float *k;               /* [KEY_BLOCK / 16][k_dim][16] */
-    float *v;               /* [KEY_BLOCK][v_dim_padded] */
+    /* The block, packed, by groups of 16 keys; NULL where no row sees the group. */
+    const uint8_t *key_group[KEY_BLOCK / KEY_GROUP], *value_rows[KEY_BLOCK / KEY_GROUP];
+    float *k;               /* scratch: [KEY_BLOCK / 16][k_dim][16] */
+    float *v;               /* scratch: [KEY_BLOCK][v_dim_padded] */
     float *score;           /* [n_rows][KEY_BLOCK] */
     int32_t *first, *end;   /* [n_rows]: keys of the block that the row sees, first <= j < end */
     float *max, *sum;       /* [n_rows]: running maximum, sum of exp(score - max) */
@@ -43,11 +46,7 @@ struct vector_kernels {
     void (*rope[2])(float *x, const float *cosine, const float *sine, int64_t n_pairs);
     float (*dot)(const float *a, const float *b, int64_t n);
 
-    /* One key group of a page to f32 [dim][16]; n value rows of a page to f32 [n][stride]. */
-    void (*keys_to_f32)(enum tensor_type, const uint8_t *group, int dim, float *out);
-    void (*values_to_f32)(enum tensor_type, const uint8_t *rows, int n, int dim, float *out,
-                          int stride);
-    /* Scores, softmax and values of the block that lies in t->k and t->v (n_keys values). */
+    /* Scores, softmax and values of the block that t->key_group and t->value_rows point to. */
     void (*attention_block)(const struct attention_tile *t, int n_keys);
     /* into = the softmax state of both; `from` covers keys behind those of `into`. */
     void (*attention_merge)(const struct attention_tile *into, const float *max, const float *sum,

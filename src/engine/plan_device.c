@@ -15,17 +15,17 @@ static size_t plan_weight_bytes(const struct device *dev, const struct weight *w
     return real_of(dev)->ops->weight_bytes(real_of(dev), w);
 }
 
-static enum status plan_weight_load(struct device *dev, struct weight *w, const void *file_bytes,
-                                    size_t n, struct error *err)
+static enum status plan_weight_load(struct device *dev, struct weight *w,
+                                    const struct weight_bytes *from, struct error *err)
 {
     (void)err;
     size_t resident = plan_weight_bytes(dev, w);
     if (resident > 0)
         plan_of(dev)->weight_bytes += (int64_t)resident;
     else
-        plan_of(dev)->mapped_bytes += (int64_t)n;
+        plan_of(dev)->mapped_bytes += (int64_t)from->n;
     w->dev = dev;
-    w->data = file_bytes;
+    w->data = from->data;
     /* As a device that rearranges weights would: kernels measure by it. */
     w->layout = resident == 0     ? WEIGHT_LAYOUT_FILE
                 : w->n_rows == 1 ? WEIGHT_LAYOUT_F32

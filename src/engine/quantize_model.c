@@ -235,7 +235,7 @@ static enum status write_tensor(struct job *j, const struct weight_tensor *t, st
         j->result->n_changed++;
         TRY(convert_tensor(j, t, type, err));
     }
-    weight_file_forget(&j->in.weights, t);
+    weight_file_forget(&j->in.weights, t, 0, t->n_bytes);
     return STATUS_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "quant/kv_codec.h"
 
 /* Pages of a group, and for each piece the bytes it takes. */
 struct pool_shape {
@@ -50,15 +51,15 @@ static enum status piece_layer(const struct state_piece *piece, const struct dev
                                                   piece->k_dim, STATE_PAGE_TOKENS);
     if (layer->k_page_bytes == 0)
         return error_set(err, STATUS_UNSUPPORTED,
-                         "%s: device %s cannot keep keys of %d values as %s", piece->name,
-                         dev->name, piece->k_dim, tensor_type_name(o->k_type));
+                         "%s: keys of %d values as %s: expected %s", piece->name, piece->k_dim,
+                         kv_type_name(o->k_type), kv_dim_expected(o->k_type));
     if (piece->v_dim > 0) {
         layer->v_page_bytes = dev->ops->kv_page_bytes(dev, o->v_type, piece->n_kv_heads,
                                                       piece->v_dim, STATE_PAGE_TOKENS);
         if (layer->v_page_bytes == 0)
             return error_set(err, STATUS_UNSUPPORTED,
-                             "%s: device %s cannot keep values of %d values as %s", piece->name,
-                             dev->name, piece->v_dim, tensor_type_name(o->v_type));
+                             "%s: values of %d values as %s: expected %s", piece->name,
+                             piece->v_dim, kv_type_name(o->v_type), kv_dim_expected(o->v_type));
     }
     return STATUS_OK;
 }

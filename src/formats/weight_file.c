@@ -37,11 +37,13 @@ const char *weight_tensor_path(const struct weight_file *f, const struct weight_
     return f->parts[t->part].path;
 }
 
-void weight_file_forget(const struct weight_file *f, const struct weight_tensor *t)
+void weight_file_forget(const struct weight_file *f, const struct weight_tensor *t, size_t offset,
+                        size_t n)
 {
     const struct mapped_file *part = &f->parts[t->part];
-    if (t->n_bytes)
-        mapped_file_forget(part, (size_t)(t->bytes - part->bytes), t->n_bytes);
+    CHECK(offset <= t->n_bytes && n <= t->n_bytes - offset);
+    if (n)
+        mapped_file_forget(part, (size_t)(t->bytes - part->bytes) + offset, n);
 }
 
 bool weight_file_damaged(const struct weight_file *f)

@@ -52,8 +52,10 @@ const struct weight_tensor *weight_file_find(const struct weight_file *f, struct
 int64_t weight_tensor_elements(const struct weight_tensor *t); /* cannot overflow once opened */
 const char *weight_tensor_path(const struct weight_file *f, const struct weight_tensor *t);
 
-/* Drops the pages of the tensor from this process: they are read from disk when touched again. */
-void weight_file_forget(const struct weight_file *f, const struct weight_tensor *t);
+/* Drops whole pages of n bytes of a tensor from this process: they are read from disk when touched
+ * again. */
+void weight_file_forget(const struct weight_file *f, const struct weight_tensor *t, size_t offset,
+                        size_t n);
 
 /* True once bytes were read that are no longer in a file, see base/mapped_file.h. A load checks it
  * at its end: what it read were zeros. */

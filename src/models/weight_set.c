@@ -210,24 +210,38 @@ static enum status load_plus_one(struct weight_set *set, struct weight *w,
     for (int64_t i = 0; i < w->n_cols; i++)
         values[i] += 1.0f;
     w->type = TENSOR_TYPE_F32;
-    enum status s = set->dev->ops->weight_load(set->dev, w, values,
-                                               (size_t)w->n_cols * sizeof(float), err);
+    const struct weight_bytes from = { .data = values, .n = (size_t)w->n_cols * sizeof(float) };
+    enum status s = set->dev->ops->weight_load(set->dev, w, &from, err);
     mem_free(values);
     if (!w->owned)
         w->data = NULL; /* a planning device keeps only the address, and never looks there */
     return s;
 }
 
+struct mapped_tensor {
+    const struct weight_file *file;
+    const struct weight_tensor *tensor;
+};
+
+/* So that no more of the file than what is being read stays in memory beside its copy. */
+static void forget(void *user, size_t offset, size_t n)
+{
+    const struct mapped_tensor *m = user;
+    weight_file_forget(m->file, m->tensor, offset, n);
+}
+
 static enum status load(struct weight_set *set, struct weight *w, const struct weight_tensor *t,
                         unsigned flags, struct error *err)
 {
+    struct mapped_tensor mapped = { set->file, t };
+    const struct weight_bytes from = { t->bytes, t->n_bytes, forget, &mapped };
     if (flags & WEIGHT_PLUS_ONE)
         TRY(load_plus_one(set, w, t, err));
     else
-        TRY(set->dev->ops->weight_load(set->dev, w, t->bytes, t->n_bytes, err));
+        TRY(set->dev->ops->weight_load(set->dev, w, &from, err));
     set->model->weight_bytes += (int64_t)w->bytes;
     if (w->owned)
-        weight_file_forget(set->file, t);
+        weight_file_forget(set->file, t, 0, t->n_bytes);
     set->bytes_done += (int64_t)t->n_bytes;
     if (set->progress && set->progress->report)
         set->progress->report(set->progress->user, set->bytes_done, set->bytes_all);

@@ -1,8 +1,8 @@
 /* tensor_types: the one list of element types a tensor may have.
  *
  * An enum value is the type id of a GGUF file (ggml's numbering, 0 to 42); types that only
- * safetensors files carry have ids of our own from 1000 on, never written to a GGUF. Ids that
- * once existed (4, 5, 31 to 33, 36 to 38) have no row: such files are refused.
+ * safetensors files or caches hold have ids of our own from 1000 on, never written to a GGUF. Ids
+ * that once existed (4, 5, 31 to 33, 36 to 38) have no row: such files are refused.
  * All values are stored in blocks; a plain number is a block of one element.
  * Everything here is constant data: any thread may call it. */
 #ifndef QUANT_TENSOR_TYPES_H
@@ -67,7 +67,9 @@ enum tensor_type_flags {
     X(U8, 1005, 1, 1, TENSOR_TYPE_INTEGER)                                         \
     X(U16, 1006, 1, 2, TENSOR_TYPE_INTEGER)                                        \
     X(U32, 1007, 1, 4, TENSOR_TYPE_INTEGER)                                        \
-    X(U64, 1008, 1, 8, TENSOR_TYPE_INTEGER)
+    X(U64, 1008, 1, 8, TENSOR_TYPE_INTEGER)                                        \
+    X(TURBO3, 1009, 32, 14, TENSOR_TYPE_QUANTIZED | TENSOR_TYPE_ACTIVATION_ONLY)   \
+    X(TURBO4, 1010, 32, 18, TENSOR_TYPE_QUANTIZED | TENSOR_TYPE_ACTIVATION_ONLY)
 
 enum tensor_type {
 #define TENSOR_TYPE_ENUM(name, id, elements, bytes, flags) TENSOR_TYPE_##name = id,

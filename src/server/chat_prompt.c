@@ -17,6 +17,9 @@ static enum status check_parts(size_t index, const json_t *parts, struct error *
             return error_set(err, STATUS_INVALID,
                              "messages[%zu].content[%zu]: expected an object with a type", index,
                              i);
+        if (strcmp(type, "text") == 0 && !json_is_string(json_object_get(part, "text")))
+            return error_set(err, STATUS_INVALID,
+                             "messages[%zu].content[%zu].text: expected a string", index, i);
     }
     return STATUS_OK;
 }

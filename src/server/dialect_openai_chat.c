@@ -12,8 +12,8 @@ static json_t *chunk(const struct exchange *x, const struct generation *g, json_
 {
     json_t *value =
         json_pack("{s:s,s:s,s:I,s:s,s:s,s:o}", "id", g->id, "object", "chat.completion.chunk",
-                  "created", (json_int_t)g->created, "model", x->served->id,
-                  "system_fingerprint", "ingot-" INGOT_VERSION, "choices", choices);
+                  "created", (json_int_t)g->created, "model", x->served->id, "system_fingerprint",
+                  "ingot-" INGOT_VERSION, "choices", choices);
     if (g->fields.include_usage)
         json_object_set_new(value, "usage", json_null());
     return value;
@@ -98,9 +98,9 @@ static void on_end(struct exchange *x, struct generation *g)
     }
     json_t *value =
         json_pack("{s:s,s:s,s:I,s:s,s:s,s:o,s:o,s:o}", "id", g->id, "object", "chat.completion",
-                  "created", (json_int_t)g->created, "model", x->served->id,
-                  "system_fingerprint", "ingot-" INGOT_VERSION, "choices", choices, "usage",
-                  generation_usage_json(g), "timings", generation_timings_json(g));
+                  "created", (json_int_t)g->created, "model", x->served->id, "system_fingerprint",
+                  "ingot-" INGOT_VERSION, "choices", choices, "usage", generation_usage_json(g),
+                  "timings", generation_timings_json(g));
     exchange_reply_json(x, 200, value);
     json_decref(value);
 }
@@ -148,9 +148,14 @@ static bool read_logprobs(struct exchange *x, struct generation *g)
     struct error err = { 0 };
     bool wanted = false;
     int64_t top = 0;
-    if (field_bool(x->json, "logprobs", &wanted, &err) != STATUS_OK ||
-        field_int(x->json, "top_logprobs", 0, LIMIT_TOP_LOGPROBS, &top, &err) != STATUS_OK) {
-        exchange_error(x, 400, "logprobs", NULL, "%s", err.message);
+    const char *param = "logprobs";
+    enum status status = field_bool(x->json, param, &wanted, &err);
+    if (status == STATUS_OK) {
+        param = "top_logprobs";
+        status = field_int(x->json, param, 0, LIMIT_TOP_LOGPROBS, &top, &err);
+    }
+    if (status != STATUS_OK) {
+        exchange_error(x, 400, param, NULL, "%s", err.message);
         return false;
     }
     if (top > 0 && !wanted)
@@ -177,8 +182,7 @@ void openai_chat_handle(struct exchange *x)
 {
     struct error err = { 0 };
     struct generation *g = generation_new(x, &dialect, "chatcmpl-");
-    if (!check_unsupported(x) || !openai_read_fields(x, g) ||
-        !read_logprobs(x, g))
+    if (!check_unsupported(x) || !openai_read_fields(x, g) || !read_logprobs(x, g))
         return;
     g->prompts = mem_array(struct token_list, 1);
     g->n_prompts = 1;

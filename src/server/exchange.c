@@ -69,6 +69,7 @@ void exchange_drop(struct exchange *x)
     strbuf_release(&x->reply);
     strbuf_release(&x->out);
     mem_free(x->path);
+    mem_free((char *)x->authority.ptr);
     unlink_live(x);
     pthread_mutex_destroy(&x->lock);
     mem_free(x);

@@ -66,6 +66,7 @@ struct exchange {
     const struct route *route;
     struct shelf_model *served; /* the model it is about, held; NULL: none */
     enum error_shape shape;
+    struct str authority; /* of an absolute-form target; it counts instead of Host */
     char method[8], *path, request_id[LIMIT_REQUEST_ID_BYTES + 1];
     const char *client;       /* fairness: the key, else the connection (in client_name) */
     char client_name[24];

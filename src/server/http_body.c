@@ -26,6 +26,7 @@ static enum status too_large(const struct strbuf *out, struct error *err)
                      out->max);
 }
 
+/* One or more members, one after the other: RFC 1952, section 2.2. */
 static enum status decode_gzip(struct str body, struct strbuf *out, struct error *err)
 {
     z_stream z = { .next_in = (Bytef *)body.ptr, .avail_in = (uInt)body.len };
@@ -38,6 +39,8 @@ static enum status decode_gzip(struct str body, struct strbuf *out, struct error
         z.avail_out = PIECE;
         state = inflate(&z, Z_NO_FLUSH);
         strbuf_append(out, piece, PIECE - z.avail_out);
+        if (state == Z_STREAM_END && z.avail_in > 0)
+            state = inflateReset(&z);
     }
     bool complete = state == Z_STREAM_END && z.avail_in == 0;
     mem_free(piece);
@@ -62,7 +65,7 @@ static enum status decode_zstd(struct str body, struct strbuf *out, struct error
         left = ZSTD_decompressStream(z, &o, &in);
         if (!ZSTD_isError(left))
             strbuf_append(out, piece, o.pos);
-        if (in.pos == in.size && o.pos < o.size)
+        if (in.pos == in.size && (left == 0 || o.pos < o.size))
             break;
     }
     mem_free(piece);

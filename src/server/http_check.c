@@ -79,6 +79,46 @@ bool http_check_framing(struct exchange *x, const char *version)
     return true;
 }
 
+void http_check_target(struct exchange *x, const char *target)
+{
+    static const char *const schemes[] = { "http://", "https://" };
+    struct str path = str_of(target);
+    for (size_t i = 0; i < ARRAY_SIZE(schemes); i++) {
+        size_t n = strlen(schemes[i]);
+        if (strncasecmp(target, schemes[i], n) != 0)
+            continue;
+        size_t slash = str_find(path, STR("/"), n);
+        slash = slash == STR_NONE ? path.len : slash;
+        x->authority = (struct str){ mem_string(target + n, slash - n), slash - n };
+        path = str_slice(path, slash, path.len);
+        break;
+    }
+    x->path = path.len ? mem_string(path.ptr, path.len) : mem_string("/", 1);
+}
+
+static int hex_digit(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *found = c ? strchr(digits, tolower((unsigned char)c)) : NULL;
+    return found ? (int)(found - digits) : -1;
+}
+
+size_t http_check_unescape(void *unused, struct MHD_Connection *connection, char *text)
+{
+    (void)unused;
+    (void)connection;
+    char *to = text;
+    for (const char *from = text; *from; to++) {
+        int high = from[0] == '%' ? hex_digit(from[1]) : -1;
+        int low = high >= 0 ? hex_digit(from[2]) : -1;
+        bool escaped = low >= 0 && high + low > 0;
+        *to = escaped ? (char)(high << 4 | low) : *from;
+        from += escaped ? 3 : 1;
+    }
+    *to = 0;
+    return (size_t)(to - text);
+}
+
 /* "localhost:8080", "[::1]:8080", "127.0.0.1" -> the name without the port. */
 static struct str host_name(struct str host)
 {
@@ -106,7 +146,7 @@ bool http_check_host(struct exchange *x)
 {
     struct str bind = str_of(x->server->options.host);
     struct str bound = str_is(bind, "::1") ? STR("[::1]") : bind;
-    struct str name = host_name(exchange_header(x, "Host"));
+    struct str name = host_name(x->authority.ptr ? x->authority : exchange_header(x, "Host"));
     if (!is_loopback_name(bound) || name.len == 0 || is_loopback_name(name))
         return true;
     exchange_error(x, 403, NULL, NULL,

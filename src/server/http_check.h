@@ -10,6 +10,12 @@
 
 #include "server/exchange.h"
 
+/* Sets path from the target of the request line, and authority where the target has one
+ * ("GET http://host/path"). Source: RFC 9112, section 3.2.2. */
+void http_check_target(struct exchange *, const char *target);
+/* Decodes %XX in place, as libmicrohttpd asks it; returns the length. %00 stays as it is: it would
+ * end the text, and what follows would be lost. */
+size_t http_check_unescape(void *unused, struct MHD_Connection *, char *text);
 /* Fills an error into the exchange (phase REPLY) and returns false, or returns true. */
 bool http_check_framing(struct exchange *, const char *version);
 /* DNS rebinding: on a loopback bind the Host must be a loopback name or address. */

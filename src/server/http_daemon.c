@@ -1,13 +1,6 @@
 #include "server/http_daemon.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -219,7 +212,7 @@ static enum MHD_Result on_request(void *argument, struct MHD_Connection *connect
     if (!x) {
         *slot = x = exchange_new(s, connection);
         strncpy(x->method, method, sizeof x->method - 1);
-        x->path = mem_string(url, strlen(url));
+        http_check_target(x, url);
         name_request(x);
         if (!accept_headers(x, version))
             return http_reply_queue(x);
@@ -281,68 +274,15 @@ static void on_connection(void *argument, struct MHD_Connection *connection, voi
     }
 }
 
-static enum status listen_unix(struct server *s, const char *path, int *fd, struct error *err)
-{
-    struct sockaddr_un address = { .sun_family = AF_UNIX };
-    if (strlen(path) >= sizeof address.sun_path)
-        return error_set(err, STATUS_INVALID, "--host unix:%s: the path is longer than %zu bytes",
-                         path, sizeof address.sun_path - 1);
-    strncpy(address.sun_path, path, sizeof address.sun_path - 1);
-    *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    unlink(path);
-    if (*fd < 0 || bind(*fd, (struct sockaddr *)&address, sizeof address) != 0 ||
-        listen(*fd, 128) != 0) {
-        int failed = errno;
-        if (*fd >= 0)
-            close(*fd);
-        return error_set(err, STATUS_IO, "cannot listen on unix:%s: %s", path, strerror(failed));
-    }
-    s->unix_path = mem_string(path, strlen(path));
-    return STATUS_OK;
-}
-
-static enum status listen_tcp(struct server *s, int *fd, struct error *err)
-{
-    char service[16];
-    snprintf(service, sizeof service, "%d", s->options.port);
-    struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *found = NULL;
-    int failed = getaddrinfo(s->options.host, service, &hints, &found);
-    if (failed)
-        return error_set(err, STATUS_IO, "cannot listen on %s port %s: %s", s->options.host,
-                         service, gai_strerror(failed));
-    int on = 1;
-    *fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool bound = *fd >= 0 && setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-                 bind(*fd, found->ai_addr, found->ai_addrlen) == 0 && listen(*fd, 256) == 0;
-    failed = bound ? 0 : errno;
-    freeaddrinfo(found);
-    if (failed) {
-        if (*fd >= 0)
-            close(*fd);
-        return error_set(err, STATUS_IO, "cannot listen on %s port %s: %s%s", s->options.host,
-                         service, strerror(failed),
-                         failed == EADDRINUSE ? " (another program has it; --port chooses another)"
-                                              : "");
-    }
-    struct sockaddr_storage address;
-    socklen_t n = sizeof address;
-    getsockname(*fd, (struct sockaddr *)&address, &n);
-    s->port = ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                                  : ((struct sockaddr_in *)&address)->sin_port);
-    return STATUS_OK;
-}
-
 enum status http_daemon_start(struct server *s, struct error *err)
 {
     int fd = -1;
-    if (strncmp(s->options.host, "unix:", 5) == 0)
-        TRY(listen_unix(s, s->options.host + 5, &fd, err));
-    else
-        TRY(listen_tcp(s, &fd, err));
+    TRY(http_listen(&s->listener, s->options.host, s->options.port, &fd, err));
     s->daemon =
         MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
                          on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED,
                          on_completed, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+                         MHD_OPTION_UNESCAPE_CALLBACK, http_check_unescape, NULL,
                          MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)LIMIT_CONNECTION_MEMORY,
                          MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->options.max_connections + 64,
                          MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)s->options.idle_timeout,
@@ -354,6 +294,7 @@ enum status http_daemon_start(struct server *s, struct error *err)
                          MHD_OPTION_END);
     if (!s->daemon) {
         close(fd);
+        http_listen_release(&s->listener);
         return error_set(err, STATUS_IO, "cannot start the HTTP server on %s port %d",
                          s->options.host, s->options.port);
     }
@@ -372,8 +313,5 @@ void http_daemon_stop(struct server *s)
     if (s->daemon)
         MHD_stop_daemon(s->daemon);
     s->daemon = NULL;
-    if (s->unix_path)
-        unlink(s->unix_path);
-    mem_free(s->unix_path);
-    s->unix_path = NULL;
+    http_listen_release(&s->listener);
 }

@@ -165,6 +165,10 @@ static enum status add_bias(struct request_fields *f, int64_t token, const json_
     if (!json_is_number(bias) && !json_is_false(bias))
         return error_set(err, STATUS_INVALID, "logit_bias: the bias of token %lld is no number",
                          (long long)token);
+    if (fabs(value) > LIMIT_BIAS && !json_is_false(bias))
+        return error_set(err, STATUS_INVALID,
+                         "logit_bias: token %lld: expected %g to %g (or false), found %g",
+                         (long long)token, -LIMIT_BIAS, LIMIT_BIAS, value);
     if (token < 0 || token >= n_vocab)
         return error_set(err, STATUS_INVALID,
                          "logit_bias: token %lld is outside the vocabulary of %d", (long long)token,
@@ -209,7 +213,7 @@ static enum status read_bias(const json_t *body, int32_t n_vocab, struct request
     return STATUS_OK;
 }
 
-/* A value of 0 or less means "no limit", as LangChain and llama.cpp's clients send it. */
+/* A value of 0 or less means "the default", as LangChain and llama.cpp's clients send it. */
 static enum status read_max_tokens(const json_t *body, struct request_fields *f, struct error *err)
 {
     static const char *const names[] = { "max_completion_tokens", "max_tokens", "n_predict" };

@@ -87,6 +87,14 @@ static void put_json(struct server *s, const struct exchange *x, double total)
     strbuf_release(&line);
 }
 
+/* Method and path are the client's: error_set escapes what a terminal would obey. */
+static void put_access(FILE *log, const struct exchange *x, double total)
+{
+    struct error line = { 0 };
+    (void)error_set(&line, STATUS_INVALID, "%s %s", x->method, x->path);
+    fprintf(log, "          %s %d %.1f ms\n", line.message, x->status, total * 1000);
+}
+
 void request_log_row(const struct exchange *x)
 {
     struct server *s = x->server;
@@ -101,7 +109,7 @@ void request_log_row(const struct exchange *x)
     else if (x->row.endpoint)
         put_row(s, x, total);
     else if (s->options.verbose)
-        fprintf(log, "          %s %s %d %.1f ms\n", x->method, x->path, x->status, total * 1000);
+        put_access(log, x, total);
     fflush(log);
     pthread_mutex_unlock(&s->lock);
 }

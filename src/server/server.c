@@ -33,7 +33,6 @@ enum status server_start(const struct server_options *options, struct engine *en
     s->options = *options;
     s->engine = engine;
     fill_shelf(s, models, n_models);
-    s->port = options->port;
     s->started_unix = clock_unix();
     s->started = clock_seconds();
     pthread_mutex_init(&s->lock, NULL);
@@ -56,7 +55,7 @@ enum status server_start(const struct server_options *options, struct engine *en
 
 int server_port(const struct server *s)
 {
-    return s->port;
+    return s->listener.port;
 }
 
 static int live_exchanges(struct server *s)

@@ -13,6 +13,7 @@
 #define LIMIT_N 32
 #define LIMIT_TOP_LOGPROBS 20
 #define LIMIT_LOGIT_BIAS 1024
+#define LIMIT_BIAS 1e6 /* either sign: far beyond any logit, far below what a float loses */
 #define LIMIT_TOOLS 4096
 #define LIMIT_REQUEST_ID_BYTES 128
 #define LIMIT_REPLY_BYTES (256u << 20)        /* a whole answer that is not streamed */

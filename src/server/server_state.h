@@ -7,6 +7,7 @@
 #include <stdatomic.h>
 
 #include "server/exchange.h"
+#include "server/http_listen.h"
 #include "server/http_watch.h"
 #include "server/model_shelf.h"
 #include "server/server_metrics.h"
@@ -20,8 +21,7 @@ struct server {
     struct MHD_Daemon *daemon;
     struct http_watch *watch;
     struct worker_pool *workers;
-    int port;
-    char *unix_path;
+    struct http_listener listener;
     int64_t started_unix;
     double started;
     atomic_int n_connections;

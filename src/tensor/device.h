@@ -13,11 +13,20 @@
 
 struct op_kernels; /* tensor/op_kernels.h */
 
+/* A weight as it lies in its file. */
+struct weight_bytes {
+    const void *data;
+    size_t n;
+    /* Called when a part was read for the last time, so that its memory can be given back while
+     * the rest is still being read; from any thread; may be NULL. */
+    void (*forget)(void *user, size_t offset, size_t n);
+    void *user;
+};
+
 struct device_ops {
-    /* Makes w resident from the file's bytes (n of them): sets dev, data, layout, bytes, owned.
-     * w->name, type, shape and scale are set. The device may borrow the mapping (layout FILE);
-     * when it does not, the caller gives the file's pages back afterwards. */
-    enum status (*weight_load)(struct device *, struct weight *w, const void *file_bytes, size_t n,
+    /* Makes w resident: sets dev, data, layout, bytes, owned. w->name, type, shape and scale are
+     * set. The device may borrow the mapping (layout FILE) and then forgets nothing. */
+    enum status (*weight_load)(struct device *, struct weight *w, const struct weight_bytes *from,
                                struct error *);
     void (*weight_release)(struct device *, struct weight *w);
     /* What weight_load would allocate, from type and shape alone (`plan`); 0: borrowed. */

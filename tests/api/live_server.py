@@ -21,13 +21,15 @@ class Server:
             stderr=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             text=True,
+            errors="replace",
             env=env,
         )
         self.port = None
         for line in self.process.stderr:
             self.log_lines.append(line.rstrip())
             if line.startswith("listening on"):
-                self.port = int(line.rsplit(":", 1)[1])
+                tail = line.rstrip().rsplit(":", 1)[1]
+                self.port = int(tail) if tail.isdigit() else 0  # 0: a socket in the file system
                 break
         if self.port is None:
             raise RuntimeError("the server did not start: " + " | ".join(self.log_lines))

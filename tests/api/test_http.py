@@ -70,6 +70,18 @@ def routes(s):
         and headers.get("content-length") == get[1]["content-length"],
         raw,
     )
+    for target, expected in (
+        ("http://localhost/health", 200),
+        ("HTTP://localhost:8080/v1/models?x=1", 200),
+        ("http://localhost", 200),
+        ("http://evil.example/health", 403),  # the target counts, not the Host field
+        ("http://localhost/nothing", 404),
+        ("/%00", 404),
+        ("/health%00", 404),
+        ("/%68ealth", 200),
+    ):
+        status, _, body = s.request("GET", target)
+        case(f"target {target}", status == expected, (status, body))
     status, headers, _ = s.request("GET", "/")
     case("root", status == 200, status)
     status, body = s.json("GET", "/props")
@@ -144,6 +156,15 @@ def bodies(s):
     data = json.dumps(CHAT).encode()
     status, _, _ = s.request("POST", url, gzip.compress(data), {"Content-Encoding": "gzip"})
     case("gzip body", status == 200, status)
+    for name, text, expected in (
+        ("two members", gzip.compress(data[:9]) + gzip.compress(data[9:]), 200),
+        ("an empty member", gzip.compress(data) + gzip.compress(b""), 200),
+        ("rubbish behind it", gzip.compress(data) + b"xx", 400),
+        ("half a second member", gzip.compress(data) + gzip.compress(b"  ")[:-4], 400),
+        ("second member too large", gzip.compress(data) + gzip.compress(b" " * (17 << 20)), 413),
+    ):
+        status, _, body = s.request("POST", url, text, {"Content-Encoding": "gzip"})
+        case(f"gzip: {name}", status == expected, (status, body))
     bomb = gzip.compress(b" " * (17 << 20))
     status, _, body = s.request("POST", url, bomb, {"Content-Encoding": "gzip"})
     case("gzip bomb", status == 413, body)
@@ -211,6 +232,25 @@ def bodies(s):
         status, _, body = s.request("POST", url, text, timeout=120)
         good = status == expected and (status == 200 or "message" in json.loads(body)["error"])
         case(f"body: {name}", good, f"{status} {body[:200]}")
+    for name, change, param, words in (
+        ("bias", {"logit_bias": {"5": 1e300}}, "logit_bias", ("token 5", "1e+300")),
+        ("top_logprobs", {"logprobs": True, "top_logprobs": 21}, "top_logprobs", ("20", "21")),
+        ("logprobs", {"logprobs": 5}, "logprobs", ("true or false",)),
+        (
+            "text part without text",
+            {"messages": [{"role": "user", "content": [{"type": "text"}]}]},
+            "messages",
+            ("content[0].text", "string"),
+        ),
+    ):
+        status, body = s.json("POST", url, dict(CHAT, **change))
+        case(
+            f"error names the field: {name}",
+            status == 400
+            and body["error"]["param"] == param
+            and all(word in body["error"]["message"] for word in words),
+            body,
+        )
     status, body = s.json(
         "POST", url, dict(CHAT, messages=[{"role": "user", "content": "word " * 40000}])
     )

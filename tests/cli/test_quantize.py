@@ -8,6 +8,7 @@ from cases import case, finish, run
 
 ROWS, COLUMNS = 16, 256
 NAME = "blk.0.ffn_down.weight"
+TINY = os.path.join(os.path.dirname(__file__), "..", "data", "golden", "llama-base", "model.gguf")
 
 
 def text(s):
@@ -88,6 +89,21 @@ def test_refusals(folder):
              err.count("\n") == 1 and not os.path.exists(out_path), err)
 
 
+def test_notes():
+    """Most tensors here have rows too short for Q4_K: told in one line, by name if asked."""
+    with tempfile.TemporaryDirectory() as folder:
+        flags = ("quantize", TINY, os.path.join(folder, "q.gguf"), "--type", "Q4_K")
+        code, _, err = run(*flags)
+        notes = [line for line in err.splitlines() if " tensors are kept" in line]
+        case("one line of summary", code == 0 and len(notes) == 1 and err.count("\n") <= 2, err)
+        kept = int(notes[0].split()[1] if notes[0].startswith("note:") else notes[0].split()[0])
+        case("more than one is meant", kept > 1, notes)
+        code, _, err = run(*flags, "--verbose")
+        named = [line for line in err.splitlines() if "stays" in line or "becomes" in line]
+        case("--verbose names them", code == 0 and len(named) == kept, err)
+
+
+test_notes()
 with tempfile.TemporaryDirectory() as temporary:
     test_importance(temporary)
     test_refusals(temporary)

@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/compiler.h"
 
@@ -68,6 +69,11 @@ HOT_INLINE VF vf_load_f16(const uint16_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
 }
+/* One binary16 in all lanes. */
+HOT_INLINE VF vf_set_f16(const uint16_t *p)
+{
+    return _mm256_cvtph_ps(_mm_set1_epi16((short)*p));
+}
 HOT_INLINE VF vf_load_bf16(const uint16_t *p)
 {
     __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p));
@@ -76,6 +82,56 @@ HOT_INLINE VF vf_load_bf16(const uint16_t *p)
 HOT_INLINE VF vf_load_i8(const int8_t *p)
 {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
+}
+
+/* Whole numbers of 32 bits, one for each lane. */
+#define VI __m256i
+HOT_INLINE VI vi_load_u8(const uint8_t *p)
+{
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+}
+HOT_INLINE VI vi_set(int a) { return _mm256_set1_epi32(a); }
+HOT_INLINE VI vi_and(VI a, VI b) { return _mm256_and_si256(a, b); }
+HOT_INLINE VI vi_or(VI a, VI b) { return _mm256_or_si256(a, b); }
+HOT_INLINE VI vi_sub(VI a, VI b) { return _mm256_sub_epi32(a, b); }
+HOT_INLINE VI vi_shift_left(VI a, int n) { return _mm256_slli_epi32(a, n); }
+HOT_INLINE VI vi_shift_right(VI a, int n) { return _mm256_srli_epi32(a, n); }
+HOT_INLINE VF vf_of_vi(VI a) { return _mm256_cvtepi32_ps(a); }
+/* Lane l: the number that starts at bit `bits` * (i + l), with anything above its bits. i is a
+ * multiple of the lanes; no byte behind the last number is read. */
+HOT_INLINE VI vi_bits3(const uint8_t *p, int i)
+{
+    const uint8_t *q = p + i / 8 * 3;
+    int word = q[0] | q[1] << 8 | q[2] << 16;
+    return _mm256_srlv_epi32(_mm256_set1_epi32(word),
+                             _mm256_setr_epi32(0, 3, 6, 9, 12, 15, 18, 21));
+}
+HOT_INLINE VI vi_bits4(const uint8_t *p, int i)
+{
+    int word;
+    memcpy(&word, p + i / 2, sizeof word);
+    return _mm256_srlv_epi32(_mm256_set1_epi32(word),
+                             _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28));
+}
+/* table[a mod 8], table[a mod 16] */
+HOT_INLINE VF vf_table8(const float *table, VI a)
+{
+    return _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), a);
+}
+HOT_INLINE VF vf_table16(const float *table, VI a)
+{
+    VF low = vf_table8(table, a), high = vf_table8(table + 8, a);
+    return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(a, 28)));
+}
+/* e4m3 is binary16 with a bias that is 8 less, so 256 times what its bits mean there. */
+HOT_INLINE VF vf_load_e4m3(const uint8_t *p)
+{
+    __m128i code = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)p));
+    __m128i magnitude = _mm_slli_epi16(_mm_and_si128(code, _mm_set1_epi16(0x7F)), 7);
+    __m128i sign = _mm_slli_epi16(_mm_srli_epi16(code, 7), 15);
+    __m128i nan = _mm_cmpeq_epi16(magnitude, _mm_set1_epi16(0x3F80));
+    __m128i half = _mm_or_si128(_mm_or_si128(magnitude, sign), nan);
+    return _mm256_mul_ps(_mm256_cvtph_ps(half), _mm256_set1_ps(256.0f));
 }
 
 /* Pairs (even, odd lanes): re and im of 8 neighbouring pairs, and back. */

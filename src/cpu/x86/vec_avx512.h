@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/compiler.h"
 
@@ -62,6 +63,11 @@ HOT_INLINE VF vf_load_f16(const uint16_t *p)
 {
     return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
 }
+/* One binary16 in all lanes. */
+HOT_INLINE VF vf_set_f16(const uint16_t *p)
+{
+    return _mm512_cvtph_ps(_mm256_set1_epi16((short)*p));
+}
 HOT_INLINE VF vf_load_bf16(const uint16_t *p)
 {
     __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p));
@@ -70,6 +76,60 @@ HOT_INLINE VF vf_load_bf16(const uint16_t *p)
 HOT_INLINE VF vf_load_i8(const int8_t *p)
 {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
+}
+
+/* Whole numbers of 32 bits, one for each lane. */
+#define VI __m512i
+HOT_INLINE VI vi_load_u8(const uint8_t *p)
+{
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+}
+HOT_INLINE VI vi_set(int a) { return _mm512_set1_epi32(a); }
+HOT_INLINE VI vi_and(VI a, VI b) { return _mm512_and_si512(a, b); }
+HOT_INLINE VI vi_or(VI a, VI b) { return _mm512_or_si512(a, b); }
+HOT_INLINE VI vi_sub(VI a, VI b) { return _mm512_sub_epi32(a, b); }
+HOT_INLINE VI vi_shift_left(VI a, int n) { return _mm512_slli_epi32(a, (unsigned)n); }
+HOT_INLINE VI vi_shift_right(VI a, int n) { return _mm512_srli_epi32(a, (unsigned)n); }
+HOT_INLINE VF vf_of_vi(VI a) { return _mm512_cvtepi32_ps(a); }
+/* `low` in the lower eight lanes, `high` in the upper ones, lane l shifted by step * (l mod 8) */
+HOT_INLINE VI vi_spread(int low, int high, int step)
+{
+    VI word = _mm512_mask_blend_epi32(0xFF00, _mm512_set1_epi32(low), _mm512_set1_epi32(high));
+    VI lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm512_srlv_epi32(word, _mm512_mullo_epi32(lane, _mm512_set1_epi32(step)));
+}
+/* Lane l: the number that starts at bit `bits` * (i + l), with anything above its bits. i is a
+ * multiple of the lanes; no byte behind the last number is read. */
+HOT_INLINE VI vi_bits3(const uint8_t *p, int i)
+{
+    const uint8_t *q = p + i / 8 * 3;
+    return vi_spread(q[0] | q[1] << 8 | q[2] << 16, q[3] | q[4] << 8 | q[5] << 16, 3);
+}
+HOT_INLINE VI vi_bits4(const uint8_t *p, int i)
+{
+    int word[2];
+    memcpy(word, p + i / 2, sizeof word);
+    return vi_spread(word[0], word[1], 4);
+}
+/* table[a mod 8], table[a mod 16] */
+HOT_INLINE VF vf_table8(const float *table, VI a)
+{
+    VF t = _mm512_castps256_ps512(_mm256_loadu_ps(table));
+    return _mm512_permutexvar_ps(vi_and(a, vi_set(7)), t);
+}
+HOT_INLINE VF vf_table16(const float *table, VI a)
+{
+    return _mm512_permutexvar_ps(a, _mm512_loadu_ps(table));
+}
+/* e4m3 is binary16 with a bias that is 8 less, so 256 times what its bits mean there. */
+HOT_INLINE VF vf_load_e4m3(const uint8_t *p)
+{
+    __m256i code = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)p));
+    __m256i magnitude = _mm256_slli_epi16(_mm256_and_si256(code, _mm256_set1_epi16(0x7F)), 7);
+    __m256i sign = _mm256_slli_epi16(_mm256_srli_epi16(code, 7), 15);
+    __m256i nan = _mm256_cmpeq_epi16(magnitude, _mm256_set1_epi16(0x3F80));
+    __m256i half = _mm256_or_si256(_mm256_or_si256(magnitude, sign), nan);
+    return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(256.0f));
 }
 
 /* Pairs (even, odd lanes): re and im of 16 neighbouring pairs, and back. */

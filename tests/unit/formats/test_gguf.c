@@ -161,7 +161,7 @@ static void check_tensors(const struct gguf *g, uint32_t alignment)
         assert_int_equal((uintptr_t)t->bytes % MIN(alignment, 4096u), 0);
         assert_int_equal(t->bytes[0], names[i][0]);
         assert_int_equal(t->bytes[t->n_bytes - 1], names[i][0]);
-        weight_file_forget(&g->weights, t);
+        weight_file_forget(&g->weights, t, 0, (t)->n_bytes);
     }
     const struct weight_tensor *b = weight_file_find(&g->weights, STR("b"));
     assert_int_equal(b->n_dims, 2);
@@ -315,7 +315,7 @@ static void split_archive(void **state)
     const struct weight_tensor *y = weight_file_find(&g.weights, STR("y"));
     assert_int_equal(y->bytes[31], 'y');
     assert_string_equal(weight_tensor_path(&g.weights, y), third);
-    weight_file_forget(&g.weights, y);
+    weight_file_forget(&g.weights, y, 0, (y)->n_bytes);
     assert_int_equal(y->bytes[0], 'y');
     gguf_close(&g);
 

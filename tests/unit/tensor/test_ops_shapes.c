@@ -79,7 +79,8 @@ static struct weight load(struct fixture *f, const char *name, const float *data
 {
     struct weight w = { .name = str_of(name), .type = TENSOR_TYPE_F32, .n_experts = 1,
                         .n_rows = rows, .n_cols = cols };
-    if (f->dev->ops->weight_load(f->dev, &w, data, (size_t)(rows * cols) * 4, &f->err))
+    const struct weight_bytes from = { .data = data, .n = (size_t)(rows * cols) * 4 };
+    if (f->dev->ops->weight_load(f->dev, &w, &from, &f->err))
         fail_msg("%s", f->err.message);
     return w;
 }
@@ -139,13 +140,14 @@ static void test_bad_weights_are_refused(void **state)
     float data[64] = { 0 };
     struct weight w = { .name = STR("w"), .type = TENSOR_TYPE_Q4_K, .n_experts = 1, .n_rows = 2,
                         .n_cols = 100 };
-    assert_int_equal(f.dev->ops->weight_load(f.dev, &w, data, 64, &f.err), STATUS_INVALID);
+    const struct weight_bytes from = { .data = data, .n = 64 };
+    assert_int_equal(f.dev->ops->weight_load(f.dev, &w, &from, &f.err), STATUS_INVALID);
     assert_string_equal(f.err.message, "w: Q4_K [2, 100] is no matrix of whole blocks");
     w.type = TENSOR_TYPE_F32;
     w.n_cols = 16;
-    assert_int_equal(f.dev->ops->weight_load(f.dev, &w, data, 64, &f.err), STATUS_INVALID);
+    assert_int_equal(f.dev->ops->weight_load(f.dev, &w, &from, &f.err), STATUS_INVALID);
     assert_string_equal(f.err.message, "w: expected 128 bytes, found 64");
-    assert_int_equal(f.dev->ops->kv_page_bytes(f.dev, TENSOR_TYPE_Q4_0, 2, 64, 16), 0);
+    assert_int_equal(f.dev->ops->kv_page_bytes(f.dev, TENSOR_TYPE_Q4_K, 2, 64, 16), 0);
     assert_int_equal(f.dev->ops->kv_page_bytes(f.dev, TENSOR_TYPE_Q8_0, 2, 40, 16), 0);
     assert_int_equal(f.dev->ops->kv_page_bytes(f.dev, TENSOR_TYPE_Q8_0, 2, 64, 16), 2 * 16 * 68);
     close_fixture(&f);
