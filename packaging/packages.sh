@@ -7,7 +7,7 @@ build_packages=(
     libzstd-dev zlib1g-dev
 )
 test_packages=(
-    clang llvm libclang-rt-dev libcmocka-dev binutils patchelf git man-db groff-base
+    clang llvm libclang-rt-dev libcmocka-dev binutils patchelf git man-db groff-base curl
 )
 
 # Prints those of the given packages that are not installed.

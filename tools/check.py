@@ -210,7 +210,7 @@ def test_environment(context):
     return env
 
 
-def test_programs(context, folder, counts, env=None, timeout=900):
+def test_programs(context, folder, counts, env=None, timeout=1800):
     """Runs tests/FOLDER/test_*.{py,sh} by the protocol above."""
     place = os.path.join(ROOT, "tests", folder)
     names = sorted(n for n in (os.listdir(place) if os.path.isdir(place) else [])
