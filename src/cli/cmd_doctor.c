@@ -105,6 +105,8 @@ static int run_doctor(const struct options *o)
     doctor_machine(&r);
     doctor_gpu(&r);
     doctor_port(&r, options_text(o, "host"), (int)options_int(o, "port"));
+    if (options_argument(o, 0))
+        doctor_model(&r, options_argument(o, 0));
     if (options_flag(o, "json"))
         print_json(&r);
     else
@@ -124,9 +126,10 @@ static const struct option_group *const groups[] = { &doctor_options, NULL };
 
 const struct cli_command cmd_doctor = {
     .name = "doctor",
-    .summary = "check this machine and install, with the fix of each finding",
-    .usage = "[--json]",
+    .summary = "check this machine and install, and a model, with the fix of each finding",
+    .usage = "[MODEL] [--json]",
     .groups = groups,
+    .max_arguments = 1,
     .run = run_doctor,
-    .example = "ingot doctor --port 8080",
+    .example = "ingot doctor model.gguf --port 8080",
 };

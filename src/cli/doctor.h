@@ -7,6 +7,7 @@
 
 #include "base/compiler.h"
 #include "cli/options.h"
+#include "engine/engine.h"
 
 enum doctor_level { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
 
@@ -29,9 +30,13 @@ void doctor_fix(struct doctor_report *r, const char *format, ...) PRINTF_LIKE(2,
 void doctor_release(struct doctor_report *r);
 size_t doctor_count(const struct doctor_report *r, enum doctor_level level);
 
-void doctor_install(struct doctor_report *r);   /* binary, libraries, variables, clock */
+void doctor_install(struct doctor_report *r);   /* binary, libraries, variables, locale, clock */
 void doctor_machine(struct doctor_report *r);   /* processor, memory, folders */
 void doctor_port(struct doctor_report *r, const char *host, int port);
 void doctor_gpu(struct doctor_report *r);       /* driver, NVRTC, memory in use */
+
+void doctor_model(struct doctor_report *r, const char *path);
+/* One finding: whether what the plan needs is there; usable 0: unknown. */
+void doctor_model_memory(struct doctor_report *r, const struct engine_plan *p, uint64_t usable);
 
 #endif

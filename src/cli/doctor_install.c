@@ -8,7 +8,9 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include <langinfo.h>
 #include <limits.h>
+#include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,11 +129,31 @@ static void check_variables(struct doctor_report *r)
     }
 }
 
+static void check_locale(struct doctor_report *r)
+{
+    locale_t locale = newlocale(LC_CTYPE_MASK, "", (locale_t)0);
+    if (!locale) {
+        doctor_add(r, DOCTOR_WARN, "locale", "the one that LANG or LC_ALL names is not installed");
+        doctor_fix(r, "export LC_ALL=C.UTF-8");
+        return;
+    }
+    const char *codeset = nl_langinfo_l(CODESET, locale);
+    if (strcmp(codeset, "UTF-8") == 0) {
+        doctor_add(r, DOCTOR_OK, "locale", "UTF-8");
+    } else {
+        doctor_add(r, DOCTOR_WARN, "locale", "%s: ingot prints UTF-8, and lines of chat may show "
+                   "badly", codeset);
+        doctor_fix(r, "export LC_ALL=C.UTF-8");
+    }
+    freelocale(locale);
+}
+
 void doctor_install(struct doctor_report *r)
 {
     check_binary(r);
     check_libraries(r);
     check_variables(r);
+    check_locale(r);
     if (clock_unix() < INT64_C(1735689600)) {
         doctor_add(r, DOCTOR_WARN, "clock", "the date is before 2025");
         doctor_fix(r, "set the clock: templates and response times show it");

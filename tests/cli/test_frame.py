@@ -5,8 +5,9 @@ import re
 import shutil
 import socket
 import subprocess
+import tempfile
 
-from cases import INGOT, case, finish, run
+from cases import INGOT, case, finish, not_run, run
 
 
 def refused(name, arguments, part, status=2):
@@ -115,10 +116,56 @@ def test_doctor():
     case("doctor: a folder that cannot be written", code == 1 and "[FAIL] cache folder" in out, out)
 
 
+def test_doctor_model():
+    """A sound model, its side files, and each thing that can be wrong with one."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    hostile = "tests/data/hostile/gguf/"
+    for path, part, fix in (
+            ("/nowhere.gguf", "[FAIL] model: /nowhere.gguf", "-> check the path"),
+            (hostile + "magic_bad.gguf", "[FAIL] model: ", "fetch the model again"),
+            (hostile + "architecture_wrong_type.gguf", "[FAIL] family: ", "a known family"),
+            (hostile + "ok_no_tensors.gguf", "[FAIL] ", "-> ")):
+        code, out, err = run("doctor", path, "--port", port)
+        case("doctor MODEL: " + path, code == 1 and part in out and fix in out and
+             "this install cannot serve" in out, out + err)
+    _, out, _ = run("doctor", "--port", port, env={"LC_ALL": "C"})
+    case("doctor names a locale without UTF-8", "[warn] locale: " in out and
+         "-> export LC_ALL=C.UTF-8" in out, out)
+    _, out, _ = run("doctor", "--port", port, env={"LC_ALL": "xx_XX"})
+    case("doctor names a locale that is not there", "[warn] locale: the one" in out, out)
+    _, out, _ = run("doctor", "--port", port, env={"LC_ALL": "C.UTF-8"})
+    case("doctor: a good locale", "[ok]   locale: UTF-8" in out, out)
+    model = os.environ.get("INGOT_SMOLLM2")
+    if not model:
+        not_run("doctor with a real model", "there is no SmolLM2")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "m.gguf")
+        os.symlink(os.path.abspath(model), path)
+        for name in ("m.imatrix.gguf", "mmproj-m.gguf", "m-draft.gguf"):
+            open(os.path.join(folder, name), "w").close()
+        with open(os.path.join(folder, "generation_config.json"), "w") as f:
+            f.write("{}")
+        code, out, err = run("doctor", path, "--port", port, "--json")
+        found = {f["name"]: f for f in json.loads(out)["findings"]}
+        beside = [f["finding"] for f in json.loads(out)["findings"] if f["name"] == "side file"]
+        case("doctor MODEL --json", code == 0 and found["family"]["finding"] == "llama" and
+             found["tokenizer"]["finding"] == "49152 tokens" and
+             found["chat template"]["level"] == "ok" and
+             "weights and scratch" in found["model memory"]["finding"], out + err)
+        case("doctor lists what lies beside", len(beside) == 4 and
+             all(any(b.startswith(n) for b in beside) for n in
+                 ("m.imatrix.gguf", "mmproj-m.gguf", "m-draft.gguf", "generation_config.json")),
+             beside)
+
+
 test_help()
 test_refusals()
 test_output_errors()
 test_completion()
 test_man_page()
 test_doctor()
+test_doctor_model()
 finish()
