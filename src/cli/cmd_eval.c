@@ -16,11 +16,13 @@
 static const struct option rows[] = {
     OPT_TEXT("--tokens", "FILE", NULL, "token ids to read, used as they are"),
     OPT_TEXT("--logits", "OUT", NULL, "write the logits of all positions, raw f32"),
-    OPT_TEXT("--positions", "FILE", NULL, "three rows of positions (t, h, w) for multi-section "
+    OPT_TEXT("--positions", "FILE", NULL,
+             "three rows of positions (t, h, w) for multi-section "
              "rotary"),
     OPT_TEXT("--perplexity", "FILE", NULL, "perplexity of this text"),
     OPT_INT("--window", "N", "512", 2, 1e6, "tokens of a window; its second half is scored"),
     OPT_TEXT("--kl", "FILE", NULL, "compare with logits that another run has written"),
+    OPT_INT("--from", "N", "0", 0, 1e9, "first position that --kl compares"),
     OPT_FLAG("--json", NULL, "accepted: the result is JSON in any case"),
 };
 static const struct option_group eval_options = OPTION_GROUP("eval", "Eval", rows);
@@ -39,10 +41,16 @@ static enum status read_tokens(const struct reading *reading, const int32_t *tok
                                struct error *err)
 {
     struct request_options o = {
-        .model = reading->model, .tokens = tokens, .n_tokens = (int32_t)n,
-        .sampling = sampling_builtin, .n_logprobs = -1, .prompt_only = true,
-        .positions = reading->positions, .prompt_logits = reading->sink,
-        .prompt_logits_from = reading->first, .prompt_logits_user = reading->user,
+        .model = reading->model,
+        .tokens = tokens,
+        .n_tokens = (int32_t)n,
+        .sampling = sampling_builtin,
+        .n_logprobs = -1,
+        .prompt_only = true,
+        .positions = reading->positions,
+        .prompt_logits = reading->sink,
+        .prompt_logits_from = reading->first,
+        .prompt_logits_user = reading->user,
     };
     struct request *r;
     struct event e;
@@ -76,8 +84,8 @@ static void dump_row(void *user, int32_t position, const float *logits, int32_t 
     struct dump *d = user;
     (void)position;
     if (d->status == STATUS_OK)
-        d->status = file_writer_write(&d->file, logits, (size_t)n_vocab * sizeof(*logits),
-                                      &d->error);
+        d->status =
+            file_writer_write(&d->file, logits, (size_t)n_vocab * sizeof(*logits), &d->error);
 }
 
 static enum status dump_logits(struct reading *reading, const struct token_list *tokens,
@@ -104,8 +112,10 @@ static enum status read_positions(const char *path, size_t n, struct token_list 
     TRY(prompt_read_ids(path, out, err));
     if (out->n == 3 * n)
         return STATUS_OK;
-    return error_set(err, STATUS_INVALID, "%s: expected three rows of %zu positions, found %zu "
-                     "numbers", path, n, out->n);
+    return error_set(err, STATUS_INVALID,
+                     "%s: expected three rows of %zu positions, found %zu "
+                     "numbers",
+                     path, n, out->n);
 }
 
 /* --- perplexity ------------------------------------------------------------------------------ */
@@ -169,8 +179,8 @@ static enum status perplexity(struct reading *reading, const struct options *o,
     if (status == STATUS_OK)
         status = tokenizer_encode(info->tokenizer, strbuf_str(&text), TOKENIZER_ADD_SPECIAL,
                                   &tokens, err);
-    int32_t bos = tokenizer_adds_bos(info->tokenizer)
-                      ? tokenizer_role(info->tokenizer, TOKEN_ROLE_BOS) : -1;
+    int32_t bos =
+        tokenizer_adds_bos(info->tokenizer) ? tokenizer_role(info->tokenizer, TOKEN_ROLE_BOS) : -1;
     if (status == STATUS_OK)
         status = score_windows(reading, o, &tokens, bos, &score, err);
     if (status == STATUS_OK) {
@@ -178,8 +188,8 @@ static enum status perplexity(struct reading *reading, const struct options *o,
         double variance = score.squares / n - mean * mean;
         double value = exp(mean), error = value * sqrt(fmax(variance, 0.0) / fmax(n - 1, 1));
         cli_print_json(json_pack("{s:f, s:f, s:I, s:I, s:I, s:I}", "perplexity", value,
-                                 "standard_error", error, "tokens", (json_int_t)tokens.n,
-                                 "scored", (json_int_t)score.n_scored, "window",
+                                 "standard_error", error, "tokens", (json_int_t)tokens.n, "scored",
+                                 (json_int_t)score.n_scored, "window",
                                  (json_int_t)options_int(o, "window"), "windows",
                                  (json_int_t)(tokens.n / (size_t)options_int(o, "window"))));
     }
@@ -239,9 +249,8 @@ static void print_comparison(struct comparison *c)
     qsort(c->kl, n, sizeof(*c->kl), compare_doubles);
     size_t p99 = (size_t)ceil(0.99 * (double)n);
     cli_print_json(json_pack("{s:f, s:f, s:f, s:f, s:I}", "mean_kl", sum / (double)n, "p99_kl",
-                             c->kl[p99 > 0 ? p99 - 1 : 0], "max_kl", c->kl[n - 1],
-                             "top1_agreement", (double)c->n_agree / (double)n, "positions",
-                             (json_int_t)n));
+                             c->kl[p99 > 0 ? p99 - 1 : 0], "max_kl", c->kl[n - 1], "top1_agreement",
+                             (double)c->n_agree / (double)n, "positions", (json_int_t)n));
 }
 
 static enum status compare(struct reading *reading, const struct token_list *tokens,
@@ -252,12 +261,17 @@ static enum status compare(struct reading *reading, const struct token_list *tok
     size_t expected = tokens->n * (size_t)n_vocab * sizeof(float);
     enum status status = STATUS_OK;
     if (file.size != expected)
-        status = error_set(err, STATUS_INVALID, "%s: expected %zu bytes (%zu positions of %d "
-                           "logits), found %zu", path, expected, tokens->n, n_vocab, file.size);
+        status = error_set(err, STATUS_INVALID,
+                           "%s: expected %zu bytes (%zu positions of %d "
+                           "logits), found %zu",
+                           path, expected, tokens->n, n_vocab, file.size);
     struct comparison c = { .other = (const float *)(const void *)file.bytes };
     c.kl = mem_array(double, tokens->n);
     reading->sink = compare_row;
     reading->user = &c;
+    if (status == STATUS_OK && (size_t)reading->first >= tokens->n)
+        status = error_set(err, STATUS_INVALID, "--from %d: there are %zu positions",
+                           reading->first, tokens->n);
     if (status == STATUS_OK)
         status = read_tokens(reading, tokens->ids, tokens->n, err);
     if (status == STATUS_OK && mapped_file_damaged(&file))
@@ -271,8 +285,7 @@ static enum status compare(struct reading *reading, const struct token_list *tok
 
 /* --- the command --------------------------------------------------------------------------- */
 
-static enum status eval_tokens(struct reading *reading, const struct options *o,
-                               struct error *err)
+static enum status eval_tokens(struct reading *reading, const struct options *o, struct error *err)
 {
     const struct engine_model_info *info = engine_model_info(reading->model);
     struct token_list tokens = { 0 }, positions = { 0 };
@@ -282,8 +295,10 @@ static enum status eval_tokens(struct reading *reading, const struct options *o,
     reading->positions = positions.ids;
     if (status == STATUS_OK && options_given(o, "logits"))
         status = dump_logits(reading, &tokens, options_text(o, "logits"), err);
-    else if (status == STATUS_OK)
+    else if (status == STATUS_OK) {
+        reading->first = (int32_t)options_int(o, "from");
         status = compare(reading, &tokens, options_text(o, "kl"), info->n_vocab, err);
+    }
     token_list_release(&tokens);
     token_list_release(&positions);
     return status;
@@ -322,7 +337,7 @@ static int run_eval(const struct options *o)
 }
 
 static const struct option_group *const groups[] = {
-    &eval_options, &model_options, &template_options, &engine_options, &device_options,
+    &eval_options,    &model_options, &template_options, &engine_options, &device_options,
     &foreign_options, NULL,
 };
 

@@ -1,5 +1,6 @@
 #include "engine/candidates.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -208,6 +209,16 @@ static bool any_above(const float *x, float threshold)
     return any != 0;
 }
 
+static bool any_from(const float *x, float least)
+{
+    int32_t from[LANES], any = 0;
+    for (int j = 0; j < LANES; j++)
+        from[j] = x[j] >= least;
+    for (int j = 0; j < LANES; j++)
+        any |= from[j];
+    return any != 0;
+}
+
 static float lowest_key(const struct candidate_list *l, int32_t n)
 {
     float low = l->key[0];
@@ -329,22 +340,29 @@ static void keep_mass(struct candidates *c, double missing)
 }
 
 /* Candidates that each hold less than 1 / n of the mass outside the nucleus hold less than that
- * together, so none of them is inside: one pass drops most of a vocabulary. */
-static void drop_tail(struct candidates *c, double outside)
+ * together, so none of them is inside. */
+static float tail_end(float maximum, double outside, int32_t n)
 {
-    if (outside <= 0.0)
-        return;
-    float least = c->maximum + (float)log(outside / c->n) - 1e-3f;
-    int32_t m = 0, n = c->n;
+    return outside > 0.0 ? maximum + (float)log(outside / n) - 1e-3f : -INFINITY;
+}
+
+/* Takes the values from `least` on into the set, in order: most of a vocabulary goes in whole
+ * vectors. The values and ids may be the set's own; ids NULL: the positions. */
+static void collect(struct candidates *c, const float *value, const int32_t *id, int32_t n,
+                    float least)
+{
+    int32_t m = 0;
     for (int32_t i = 0; i < n; i += LANES) {
         int32_t width = MIN(LANES, n - i);
-        if (width == LANES && !any_above(c->set.value + i, least))
+        if (width == LANES && !any_from(value + i, least))
             continue;
         for (int32_t j = i; j < i + width; j++)
-            if (c->set.value[j] > least)
-                list_move(&c->set, m++, &c->set, j);
+            if (value[j] >= least) {
+                c->set.value[m] = value[j];
+                c->set.id[m++] = id ? id[j] : j;
+            }
     }
-    c->n = MAX(m, 1);
+    c->n = m;
 }
 
 void candidates_top_p(struct candidates *c, double p)
@@ -353,9 +371,26 @@ void candidates_top_p(struct candidates *c, double p)
         return;
     double all = logits_exp_sum(c->set.value, c->n, c->maximum);
     if (c->n > SORT_LIMIT)
-        drop_tail(c, (1.0 - p) * all);
+        collect(c, c->set.value, c->set.id, c->n, tail_end(c->maximum, (1.0 - p) * all, c->n));
     memcpy(c->set.key, c->set.value, (size_t)c->n * sizeof(float));
     keep_mass(c, p * all);
+}
+
+void candidates_nucleus(struct candidates *c, const float *logits, int32_t n, float maximum,
+                        double top_p, double min_p)
+{
+    float least = -FLT_MAX; /* the finite ones */
+    if (min_p > 0.0)
+        least = MIN(maximum, maximum + (float)log(min_p));
+    double all = top_p < 1.0 ? logits_exp_sum(logits, n, maximum) : 0.0;
+    if (top_p < 1.0)
+        least = MAX(least, tail_end(maximum, (1.0 - top_p) * all, n));
+    collect(c, logits, NULL, n, least);
+    c->maximum = maximum;
+    if (top_p >= 1.0)
+        return;
+    memcpy(c->set.key, c->set.value, (size_t)c->n * sizeof(float));
+    keep_mass(c, top_p * all);
 }
 
 void candidates_typical(struct candidates *c, double p)

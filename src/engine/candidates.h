@@ -33,6 +33,11 @@ void candidates_select(struct candidates *c, const float *logits, int32_t n, int
 /* All finite ones, in id order. */
 void candidates_all(struct candidates *c, const float *logits, int32_t n);
 
+/* All finite ones, then top_p (1: none), then min_p (0: none), without a copy of the rest.
+ * `maximum` is that of the logits and finite. */
+void candidates_nucleus(struct candidates *c, const float *logits, int32_t n, float maximum,
+                        double top_p, double min_p);
+
 /* Each keeps at least one candidate of a set that is not empty. */
 void candidates_typical(struct candidates *c, double p);
 void candidates_top_p(struct candidates *c, double p);

@@ -12,8 +12,8 @@
 
 struct sampler_scratch {
     struct candidates candidates;
-    float *logits;   /* [n_vocab]: a copy, when something changes them */
-    int32_t *count;  /* [n_vocab]: zero between calls */
+    float *logits;  /* [n_vocab]: a copy, when something changes them */
+    int32_t *count; /* [n_vocab]: zero between calls */
     int32_t n_vocab;
 };
 
@@ -104,6 +104,16 @@ static int32_t find_value(const float *logits, int32_t n, float value)
     return -1;
 }
 
+static void filter(struct candidates *c, const struct sampling *s)
+{
+    if (s->typical_p < 1.0)
+        candidates_typical(c, s->typical_p);
+    if (s->top_p < 1.0)
+        candidates_top_p(c, s->top_p);
+    if (s->min_p > 0.0)
+        candidates_min_p(c, s->min_p);
+}
+
 int32_t sampler_pick(const struct sampler_input *in, const struct sampling *s,
                      struct sampler_scratch *scratch)
 {
@@ -117,29 +127,30 @@ int32_t sampler_pick(const struct sampler_input *in, const struct sampling *s,
         return find_value(logits, n, best);
 
     struct candidates *c = &scratch->candidates;
-    if (s->top_k > 0 && s->top_k < n)
-        candidates_select(c, logits, n, s->top_k);
-    else
-        candidates_all(c, logits, n);
-    if (s->typical_p < 1.0)
-        candidates_typical(c, s->typical_p);
-    if (s->top_p < 1.0)
-        candidates_top_p(c, s->top_p);
-    if (s->min_p > 0.0)
-        candidates_min_p(c, s->min_p);
+    bool whole = s->top_k <= 0 || s->top_k >= n;
+    if (whole && s->typical_p >= 1.0) {
+        candidates_nucleus(c, logits, n, best, s->top_p, s->min_p);
+    } else {
+        if (whole)
+            candidates_all(c, logits, n);
+        else
+            candidates_select(c, logits, n, s->top_k);
+        filter(c, s);
+    }
     return candidates_draw(c, s->temperature, rng_uniform(s->seed, SAMPLER_STREAM, in->position));
 }
 
 void sampler_logprobs(const struct sampler_input *in, int32_t drawn,
-                      struct token_probability *drawn_out, struct token_probability *top,
-                      int32_t n, struct sampler_scratch *scratch)
+                      struct token_probability *drawn_out, struct token_probability *top, int32_t n,
+                      struct sampler_scratch *scratch)
 {
     bool has_nan;
     float best = logits_maximum(in->logits, in->n_vocab, &has_nan);
     double log_sum = (double)best + log(logits_exp_sum(in->logits, in->n_vocab, best));
     if (drawn_out && drawn >= 0 && drawn < in->n_vocab)
         *drawn_out = (struct token_probability){
-            drawn, (float)((double)in->logits[drawn] - log_sum),
+            drawn,
+            (float)((double)in->logits[drawn] - log_sum),
         };
     if (n <= 0)
         return;

@@ -155,7 +155,7 @@ static void filters(void **state)
     (void)state;
     static const int sizes[] = { 1, 5, 17, 300, 5000, 70000 };
     for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
-        for (int f = 0; f < 7; f++) {
+        for (int f = 0; f < 8; f++) {
             struct sampling s = plain(f == 5 ? 1.7 : 0.8);
             if (f == 1 || f == 5)
                 s.top_k = 40;
@@ -165,6 +165,8 @@ static void filters(void **state)
                 s.min_p = 0.05;
             if (f == 4)
                 s.typical_p = 0.7;
+            if (f == 7)
+                s.top_p = 0.95, s.min_p = 0.02;
             if (f == 6)
                 s.top_k = 3000, s.top_p = 0.5, s.typical_p = 0.8;
             check_against_reference(sizes[i], 9, s);
@@ -176,8 +178,9 @@ static int32_t pick(const float *x, int n, const struct sampling *s, const int32
                     int n_history)
 {
     struct sampler_scratch *scratch = sampler_scratch_new(n);
-    struct sampler_input in = { .logits = x, .n_vocab = n, .history = history,
-                                .n_history = n_history };
+    struct sampler_input in = {
+        .logits = x, .n_vocab = n, .history = history, .n_history = n_history
+    };
     int32_t token = sampler_pick(&in, s, scratch);
     int32_t again = sampler_pick(&in, s, scratch);
     assert_int_equal(token, again);
@@ -222,7 +225,7 @@ static void penalties(void **state)
     s.penalty_window = -1;
     s.frequency_penalty = 0.6; /* token 1: 1.4, token 2: 0.3 */
     assert_int_equal(pick(x, 4, &s, history, 3), 1);
-    s.presence_penalty = 0.5;  /* token 1: 0.9 */
+    s.presence_penalty = 0.5; /* token 1: 0.9 */
     assert_int_equal(pick(x, 4, &s, history, 3), 0);
     struct logit_bias bias[] = { { 3, 10.0f }, { 0, -INFINITY } };
     s.bias = bias;
@@ -291,18 +294,21 @@ static void bad_orders(void **state)
     assert_true(pick(x, N, &s, NULL, 0) <= N / 2);
     random_logits(x, N, 5, 10);
     struct sampler_scratch *scratch = sampler_scratch_new(N);
-    double best[2] = { 1, 1 };
+    double best[4] = { 1, 1, 1, 1 };
     for (int round = 0; round < 20; round++)
-        for (int k = 0; k < 2; k++) {
+        for (int k = 0; k < 4; k++) { /* top_k alone, top_p with min_p, top_p alone, no filter */
             s = sampling_builtin;
             s.top_k = k ? 0 : 40;
+            s.min_p = k < 2 ? s.min_p : 0.0;
+            s.top_p = k < 3 ? s.top_p : 1.0;
             struct sampler_input in = { .logits = x, .n_vocab = N, .position = 1 };
             double start = clock_seconds();
             sampler_pick(&in, &s, scratch);
             best[k] = fmin(best[k], clock_seconds() - start);
         }
-    print_message("250,000 logits: top_k 40 %.2f ms, top_k 0 %.2f ms\n", best[0] * 1e3,
-                  best[1] * 1e3);
+    print_message("250,000 logits: top_k 40 %.2f ms, top_k 0 %.2f ms, without min_p %.2f ms, "
+                  "no filter %.2f ms\n",
+                  best[0] * 1e3, best[1] * 1e3, best[2] * 1e3, best[3] * 1e3);
     sampler_scratch_free(scratch);
     mem_free(x);
 }
@@ -311,7 +317,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greedy_and_bad), cmocka_unit_test(penalties), cmocka_unit_test(masks),
-        cmocka_unit_test(logprobs), cmocka_unit_test(filters), cmocka_unit_test(bad_orders),
+        cmocka_unit_test(logprobs),       cmocka_unit_test(filters),   cmocka_unit_test(bad_orders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
