@@ -32,5 +32,6 @@ void file_writer_abort(struct file_writer *w); /* also after commit or a failed 
 
 bool file_exists(const char *path);
 bool file_is_directory(const char *path);
+bool file_is_same(const char *a, const char *b); /* one file, maybe under two names */
 
 #endif

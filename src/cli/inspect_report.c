@@ -228,7 +228,8 @@ static const char *format_name(const struct model_source *source)
 {
     switch (source->kind) {
     case MODEL_SOURCE_GGUF: return "GGUF";
-    case MODEL_SOURCE_HF: return "safetensors";
+    case MODEL_SOURCE_HF:
+    case MODEL_SOURCE_TENSORS: return "safetensors";
     case MODEL_SOURCE_TOKENIZER: break;
     }
     return "tokenizer.json";

@@ -429,6 +429,10 @@ enum status load_tokenizer_path(const char *path, struct tokenizer **out, struct
     case MODEL_SOURCE_TOKENIZER:
         s = load_json(source->path, (struct str){ "", 0 }, out, err);
         break;
+    case MODEL_SOURCE_TENSORS:
+        s = error_set(err, STATUS_NOT_FOUND, "%s: weights alone: give the folder that holds the "
+                      "tokenizer.json", path);
+        break;
     }
     model_source_free(source);
     return s;

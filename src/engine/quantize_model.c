@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "engine/quantize_recipe.h"
 #include "formats/gguf.h"
@@ -257,6 +258,17 @@ static enum status write_model(struct job *j, const char *out_path, struct error
     return gguf_writer_finish(j->out, err);
 }
 
+/* The better weights would be gone, and no second try possible. */
+static enum status refuse_own_input(const struct weight_file *f, const char *out_path,
+                                    struct error *err)
+{
+    for (size_t i = 0; i < f->n_parts; i++)
+        if (file_is_same(f->parts[i].path, out_path))
+            return error_set(err, STATUS_INVALID, "%s: expected another file for the output, "
+                             "found the input", out_path);
+    return STATUS_OK;
+}
+
 enum status quantize_model(const char *in_path, const char *out_path,
                            const struct quantize_model_options *options,
                            struct quantize_model_result *result, struct error *err)
@@ -265,7 +277,9 @@ enum status quantize_model(const char *in_path, const char *out_path,
     *result = (struct quantize_model_result){ 0 };
     TRY(quantize_recipe_named(&j.recipe, options->type, err));
     TRY(gguf_open(&j.in, in_path, err));
-    enum status s = write_model(&j, out_path, err);
+    enum status s = refuse_own_input(&j.in.weights, out_path, err);
+    if (s == STATUS_OK)
+        s = write_model(&j, out_path, err);
     gguf_writer_free(j.out);
     gguf_close(&j.in);
     return s;

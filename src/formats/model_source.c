@@ -65,6 +65,18 @@ static enum status open_folder(struct storage *s, const char *path, struct error
     return status;
 }
 
+static enum status open_tensors(struct storage *s, const char *path,
+                                enum status (*open)(struct weight_file *, const char *,
+                                                    struct error *), struct error *err)
+{
+    s->source.kind = MODEL_SOURCE_TENSORS;
+    s->source.path = mem_string(path, strlen(path));
+    TRY(open(&s->safetensors, path, err));
+    if (s->safetensors.n_tensors)
+        s->source.weights = &s->safetensors;
+    return STATUS_OK;
+}
+
 static enum status open_any(struct storage *s, const char *path, struct error *err)
 {
     struct str name = str_of(path);
@@ -72,9 +84,10 @@ static enum status open_any(struct storage *s, const char *path, struct error *e
         return open_folder(s, path, err);
     if (!file_exists(path))
         return error_set(err, STATUS_NOT_FOUND, "%s: no such file or folder", path);
-    if (str_ends(name, STR(".safetensors")) || str_ends(name, STR(".safetensors.index.json")))
-        return error_set(err, STATUS_INVALID, "%s: give the folder that holds it and its "
-                         "config.json", path);
+    if (str_ends(name, STR(".safetensors")))
+        return open_tensors(s, path, safetensors_open, err);
+    if (str_ends(name, STR(".safetensors.index.json")))
+        return open_tensors(s, path, safetensors_open_index, err);
     if (str_ends(name, STR(".json"))) {
         s->source.kind = MODEL_SOURCE_TOKENIZER;
         s->source.path = mem_string(path, strlen(path));
@@ -108,6 +121,9 @@ void model_source_free(struct model_source *source)
 
 enum status model_source_need_weights(const struct model_source *s, struct error *err)
 {
+    if (s->kind == MODEL_SOURCE_TENSORS)
+        return error_set(err, STATUS_NOT_FOUND, "%s: weights alone: give the folder that holds it "
+                         "and its config.json", s->path);
     if (s->weights)
         return STATUS_OK;
     static const char *const what[] = {

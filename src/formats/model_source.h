@@ -1,7 +1,8 @@
 /* model_source: what a MODEL argument names, opened: tensors, configuration, side files.
  *
  * A .gguf file (first part of a split), a Hugging Face folder, a hub-cache folder
- * (models--ORG--NAME), or a bare tokenizer.json. Opening reads headers only and works on any
+ * (models--ORG--NAME), or, for looking into them, a bare tokenizer.json, .safetensors file or
+ * shard index. Opening reads headers only and works on any
  * well-formed container: that a family is known or that there are weights at all is asked by
  * whoever needs it. Ownership: everything lives until model_source_free().
  * Threads: read-only once opened. */
@@ -19,6 +20,7 @@ enum model_source_kind {
     MODEL_SOURCE_GGUF,
     MODEL_SOURCE_HF,        /* a folder */
     MODEL_SOURCE_TOKENIZER, /* a tokenizer.json alone */
+    MODEL_SOURCE_TENSORS,   /* .safetensors or its index alone: no configuration, no tokenizer */
 };
 
 struct model_source {
@@ -35,7 +37,8 @@ MUST_CHECK enum status model_source_open(struct model_source **out, const char *
                                          struct error *err);
 void model_source_free(struct model_source *s); /* NULL is allowed */
 
-/* NOT_FOUND says that MODEL has no weights, and what it is instead. */
+/* NOT_FOUND says that MODEL has no weights, and what it is instead; weights without a
+ * configuration are none, either. */
 MUST_CHECK enum status model_source_need_weights(const struct model_source *s, struct error *err);
 
 #endif

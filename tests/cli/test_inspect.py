@@ -126,6 +126,13 @@ def test_folder(folder):
          r["geometry"]["layers"] == 3 and r["geometry"]["head_dim"] == 32 and
          r["tokenizer"] is None and r["types"]["BF16"]["bytes"] == 12 and
          r["metadata"] == config, err or r)
+    r, code, err = report(path + "/model.safetensors")
+    case("a .safetensors file alone", code == 0 and r["family"] is None and
+         r["format"] == "safetensors" and r["types"]["BF16"]["bytes"] == 12, err or r)
+    for command in (("generate", "-p", "hi"), ("tokenize", "--text", "hi"), ("plan",)):
+        code, out, err = run(command[0], path + "/model.safetensors", *command[1:])
+        case(f"{command[0]} asks for its folder", code == 1 and out == "" and "folder" in err and
+             err.count("\n") == 1, err)
     with open(path + "/tokenizer.json", "w") as f:
         json.dump({"model": {"type": "BPE", "vocab": {"a": 0, "b": 1}}}, f)
     r, code, err = report(path + "/tokenizer.json")
@@ -136,7 +143,7 @@ def test_folder(folder):
 def test_hostile():
     with open("tests/data/hostile/expected.json") as f:
         expected = json.load(f)
-    for name in sorted(glob.glob("gguf/*.gguf", root_dir="tests/data/hostile")):
+    for name in sorted(glob.glob("*/*.*", root_dir="tests/data/hostile")):
         want = expected[name]["expect"]
         code, out, err = run("inspect", "tests/data/hostile/" + name, "--json")
         right = {"loads": [0], "error": [1], "either": [0, 1]}[want]

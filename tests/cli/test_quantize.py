@@ -89,6 +89,20 @@ def test_refusals(folder):
              err.count("\n") == 1 and not os.path.exists(out_path), err)
 
 
+def test_own_input(folder):
+    """Under the same name or another one, the input is never replaced."""
+    source, hard, soft = (os.path.join(folder, name) for name in ("in.gguf", "hard", "soft"))
+    os.link(source, hard)
+    os.symlink(source, soft)
+    with open(source, "rb") as f:
+        before = f.read()
+    for out_path in (source, hard, soft):
+        code, _, err = run("quantize", source, out_path, "--type", "Q8_0")
+        with open(source, "rb") as f:
+            case("the input stays: " + os.path.basename(out_path), code == 1 and
+                 out_path in err and err.count("\n") == 1 and f.read() == before, err)
+
+
 def test_notes():
     """Most tensors here have rows too short for Q4_K: told in one line, by name if asked."""
     with tempfile.TemporaryDirectory() as folder:
@@ -107,4 +121,5 @@ test_notes()
 with tempfile.TemporaryDirectory() as temporary:
     test_importance(temporary)
     test_refusals(temporary)
+    test_own_input(temporary)
 finish()

@@ -337,7 +337,12 @@ static void gguf_sources(void **state)
     assert_null(s);
     REFUSED(model_source_open(&s, in_folder("none.gguf"), &e), "none.gguf");
     put("x.safetensors", "");
-    REFUSED(model_source_open(&s, in_folder("x.safetensors"), &e), "folder");
+    REFUSED(model_source_open(&s, in_folder("x.safetensors"), &e), "size 0");
+    put_safetensors("x.safetensors", "x", 3, 1);
+    MUST(model_source_open(&s, in_folder("x.safetensors"), &e));
+    assert_int_equal(s->weights->n_tensors, 1);
+    REFUSED(model_source_need_weights(s, &e), "folder");
+    model_source_free(s);
     put("bad.gguf", "hello");
     REFUSED(model_source_open(&s, in_folder("bad.gguf"), &e), "magic");
     put("tokenizer.json", "{}");
