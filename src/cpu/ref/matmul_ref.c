@@ -31,12 +31,17 @@ static void quantize_block(const float *x, struct matmul_block *out, int token)
     bool usable = largest > 1e-30f && largest <= 3.4e38f;
     float inverse = usable ? 127.0f / largest : 0.0f;
     int sum[2] = { 0, 0 };
+    float xq = 0, qq = 0; /* xq / qq makes scale * q the nearest to x in the mean square */
     for (int k = 0; k < 32; k++) {
         int q = usable ? (int)lrintf(x[k] * inverse) : 0;
         out->q[k / 4][token][k % 4] = (int8_t)q;
         sum[k / 16] += q;
+        xq += usable ? x[k] * inverse * (float)q : 0;
+        qq += (float)(q * q);
     }
     float scale = largest / 127.0f;
+    if (usable)
+        scale *= xq / qq;
     out->scale[token] = scale;
     const int sums[3] = { sum[0], sum[1], sum[0] + sum[1] };
     for (int g = 0; g < 3; g++) {

@@ -83,6 +83,21 @@ static bool available(const struct cpu_features *features)
     return features->avx2;
 }
 
+/* What makes scale * q the nearest to x in the mean square: sum(xq) / sum(qq), x in steps. */
+static inline float best_factor(const __m256 v[4], __m256 inverse, const __m256i q[4])
+{
+    __m256 xq = _mm256_setzero_ps(), qq = _mm256_setzero_ps();
+    for (int i = 0; i < 4; i++) {
+        __m256 f = _mm256_cvtepi32_ps(q[i]);
+        xq = _mm256_fmadd_ps(_mm256_mul_ps(v[i], inverse), f, xq);
+        qq = _mm256_fmadd_ps(f, f, qq);
+    }
+    __m256 pairs = _mm256_hadd_ps(xq, qq);
+    pairs = _mm256_hadd_ps(pairs, pairs);
+    __m128 two = _mm_add_ps(_mm256_castps256_ps128(pairs), _mm256_extractf128_ps(pairs, 1));
+    return _mm_cvtss_f32(two) / _mm_cvtss_f32(_mm_movehdup_ps(two));
+}
+
 /* Eight vectors of the 32 columns of one token. */
 static inline void quantize_block(const float *x, struct matmul_block *out, int token)
 {
@@ -121,6 +136,8 @@ static inline void quantize_block(const float *x, struct matmul_block *out, int 
     for (int i = 0; i < 8; i++)
         memcpy(out->q[i][token], &dword[i], 4);
     float scale = amax / 127.0f;
+    if (usable)
+        scale *= best_factor(v, inverse, q);
     out->scale[token] = scale;
     for (int g = 0; g < 3; g++) {
         out->code_sum[g][token] = sum[g];

@@ -64,6 +64,14 @@ static bool available(const struct cpu_features *features)
     return features->avx512;
 }
 
+/* What makes scale * q the nearest to x in the mean square: sum(xq) / sum(qq), x in steps. */
+static inline float best_factor(__m512 low, __m512 high, __m512 q_low, __m512 q_high)
+{
+    __m512 xq = _mm512_fmadd_ps(high, q_high, _mm512_mul_ps(low, q_low));
+    __m512 qq = _mm512_fmadd_ps(q_high, q_high, _mm512_mul_ps(q_low, q_low));
+    return _mm512_reduce_add_ps(xq) / _mm512_reduce_add_ps(qq);
+}
+
 /* Two vectors of the 32 columns of one token. */
 static inline void quantize_block(const float *x, struct matmul_block *out, int token)
 {
@@ -75,10 +83,14 @@ static inline void quantize_block(const float *x, struct matmul_block *out, int 
         (int)_mm512_reduce_max_epu32(largest))));
     bool usable = amax > 1e-30f && amax <= 3.4e38f;
     __m512i q[2] = { _mm512_setzero_si512(), _mm512_setzero_si512() };
+    float scale = amax / 127.0f;
     if (usable) {
         __m512 inverse = _mm512_set1_ps(127.0f / amax);
-        q[0] = _mm512_cvtps_epi32(_mm512_mul_ps(low, inverse));
-        q[1] = _mm512_cvtps_epi32(_mm512_mul_ps(high, inverse));
+        low = _mm512_mul_ps(low, inverse);
+        high = _mm512_mul_ps(high, inverse);
+        q[0] = _mm512_cvtps_epi32(low);
+        q[1] = _mm512_cvtps_epi32(high);
+        scale *= best_factor(low, high, _mm512_cvtepi32_ps(q[0]), _mm512_cvtepi32_ps(q[1]));
     }
     int sum[3] = { _mm512_reduce_add_epi32(q[0]), _mm512_reduce_add_epi32(q[1]), 0 };
     sum[2] = sum[0] + sum[1];
@@ -87,7 +99,6 @@ static inline void quantize_block(const float *x, struct matmul_block *out, int 
     _mm_storeu_si128((void *)(dword + 4), _mm512_cvtepi32_epi8(q[1]));
     for (int i = 0; i < 8; i++)
         memcpy(out->q[i][token], &dword[i], 4);
-    float scale = amax / 127.0f;
     out->scale[token] = scale;
     for (int g = 0; g < 3; g++) {
         out->code_sum[g][token] = sum[g];
