@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "cli/bench_compare.h"
 #include "cli/bench_run.h"
+#include "cli/bench_url.h"
 #include "cli/cli.h"
 #include "cli/term.h"
 #include "cpu/cpu_features.h"
@@ -30,6 +31,9 @@ static const struct option rows[] = {
     OPT_TEXT("--streams -s", "N,...", "1", "answers written side by side"),
     OPT_TEXT("--threads -t --cpu-threads", "N,...", "auto", "compute threads (auto: the cores)"),
     OPT_INT("--repetitions -r", "N", "5", 1, 1000, "measured runs of each test"),
+    OPT_TEXT("--url", "URL", NULL,
+             "drive the OpenAI-compatible server at http://HOST:PORT instead of a model"),
+    OPT_TEXT("--api-key", "KEY", NULL, "the key of that server"),
     OPT_FLAG("--peak", NULL, "what this machine can do at most: reading memory, f32, int8"),
     OPT_FLAG("--json", NULL, "one JSON array of results"),
 };
@@ -279,12 +283,57 @@ static enum status bench_model(struct bench *b, struct error *err)
     return s;
 }
 
+static json_t *waits_json(const struct bench_waits *w)
+{
+    return json_pack("{s:f, s:f, s:f}", "p50", w->p50, "p95", w->p95, "p99", w->p99);
+}
+
+/* The tests of one depth against a running server: rows as of a model, and the waits. */
+static enum status drive_server(struct bench *b, const struct bench_server *server, int depth,
+                                struct error *err)
+{
+    struct bench_test *tests;
+    size_t n = list_tests(b, depth, &tests);
+    enum status s = STATUS_OK;
+    for (size_t i = 0; i < n && s == STATUS_OK; i++) {
+        struct bench_result result;
+        struct bench_waits first, gap;
+        s = bench_url_run(server, &tests[i], (int)options_int(b->o, "repetitions"), &result, &first,
+                          &gap, err);
+        if (s != STATUS_OK)
+            break;
+        report(b, &tests[i], 0, "url", &result);
+        if (!options_flag(b->o, "json"))
+            printf("    ms, p50 / p95 / p99: first token %.1f / %.1f / %.1f, gap %.1f / %.1f / "
+                   "%.1f\n", first.p50, first.p95, first.p99, gap.p50, gap.p95, gap.p99);
+        json_t *row = json_array_get(b->results, json_array_size(b->results) - 1);
+        json_object_set_new(row, "ttft_ms", waits_json(&first));
+        json_object_set_new(row, "gap_ms", waits_json(&gap));
+    }
+    mem_free(tests);
+    return s;
+}
+
+static enum status bench_running_server(struct bench *b, struct error *err)
+{
+    struct bench_server server;
+    TRY(bench_server_open(&server, options_text(b->o, "url"), options_text(b->o, "api-key"), err));
+    if (!options_flag(b->o, "json"))
+        printf("%s at %s\n%-24s %7s %12s %12s %9s\n", server.model, options_text(b->o, "url"),
+               "test", "threads", "tokens/s", "best", "+-");
+    for (int i = 0; i < b->depth.n; i++)
+        TRY(drive_server(b, &server, b->depth.item[i], err));
+    return STATUS_OK;
+}
+
 static enum status bench(struct bench *b, struct error *err)
 {
     const char *path;
     size_t n_used;
     bool named = options_given(b->o, "model") || options_argument(b->o, 0);
     bool peak = options_flag(b->o, "peak");
+    if (options_given(b->o, "url"))
+        return bench_running_server(b, err);
     cli_interrupt_catch();
     if (options_given(b->o, "shape")) {
         TRY(make_shape(b, err));
@@ -322,6 +371,9 @@ static int run_bench(const struct options *o)
         state = cli_usage("bench: --write keeps the weights of --shape, which is not given");
     else if (options_given(o, "shape") && (options_given(o, "model") || o->n_arguments > 0))
         state = cli_usage("bench: expected a model or --shape, found both");
+    else if (options_given(o, "url") && (options_given(o, "model") || options_given(o, "shape") ||
+                                         o->n_arguments > 0))
+        state = cli_usage("bench: --url drives the model of a server, found another one");
     else if ((s = bench(&b, &err)) != STATUS_OK)
         state = cli_fail(&err);
     else if (options_flag(o, "json"))
@@ -341,8 +393,8 @@ static const struct option_group *const groups[] = { &bench_options, &bench_mode
 const struct cli_command cmd_bench = {
     .name = "bench",
     .summary = "tokens a second, and what the machine can do at most",
-    .usage = "(MODEL | --shape NAME[-Lk]:QUANT | compare A.json B.json) [-p N,...] [-n N,...] "
-             "[-d N,...] [-s N,...]",
+    .usage = "(MODEL | --shape NAME[-Lk]:QUANT | --url URL | compare A.json B.json) "
+             "[-p N,...] [-n N,...] [-d N,...] [-s N,...]",
     .groups = groups,
     .max_arguments = 3,
     .model_argument = true,
