@@ -75,7 +75,7 @@ struct exchange {
     struct strbuf body;
     size_t body_seen;
     int body_status;              /* 0, or the error to answer when the body has ended */
-    const char *content_encoding; /* NULL: identity */
+    char content_encoding[16];    /* as the client wrote it; empty: identity */
     json_t *json;                 /* parsed body, once a worker has it */
 
     _Atomic enum exchange_phase phase;
@@ -93,6 +93,7 @@ struct exchange {
 
     pthread_mutex_t lock; /* the rest is shared */
     bool suspended, woken, gone;
+    bool has_worker, ended, cut_off; /* ended: the connection is no longer there */
     double last_byte;                 /* when the stream last gave bytes */
     struct exchange *next, *previous; /* the server's list of live exchanges, under its lock */
 };

@@ -112,7 +112,7 @@ size_t http_check_unescape(void *unused, struct MHD_Connection *connection, char
         int high = from[0] == '%' ? hex_digit(from[1]) : -1;
         int low = high >= 0 ? hex_digit(from[2]) : -1;
         bool escaped = low >= 0 && high + low > 0;
-        *to = escaped ? (char)(high << 4 | low) : *from;
+        *to = (char)(escaped ? high << 4 | low : *from);
         from += escaped ? 3 : 1;
     }
     *to = 0;

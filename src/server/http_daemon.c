@@ -108,6 +108,8 @@ static bool accept_headers(struct exchange *x, const char *version)
                        STR_ARG(coding));
         return false;
     }
+    if (coding.len) /* for the worker, which cannot ask the connection */
+        memcpy(x->content_encoding, coding.ptr, coding.len);
     return true;
 }
 
@@ -124,7 +126,7 @@ static void take_body(struct exchange *x, const char *bytes, size_t n)
 static bool parse_body(struct exchange *x)
 {
     struct error err = { 0 };
-    if (http_body_decode(exchange_header(x, "Content-Encoding"), &x->body, &err) != STATUS_OK) {
+    if (http_body_decode(str_of(x->content_encoding), &x->body, &err) != STATUS_OK) {
         bool large = err.status == STATUS_LIMIT;
         exchange_error(x, large ? 413 : 400, NULL, large ? "request_too_large" : NULL, "%s",
                        err.message);
@@ -139,13 +141,35 @@ static bool parse_body(struct exchange *x)
     return json_is_object(x->json);
 }
 
+/* The row, the counts, and the end of what still works for a connection that has ended. */
+static void conclude(struct exchange *x)
+{
+    struct server *s = x->server;
+    if (x->cut_off && !x->row.finish && !x->row.reason[0])
+        x->row.finish = "cancelled";
+    request_log_row(x);
+    if (x->row.endpoint)
+        server_metrics_end(&s->metrics, x->status, x->row.finish, clock_seconds() - x->started);
+    if (x->source.cancel)
+        x->source.cancel(x, "the connection ended");
+}
+
+/* The connection may end at any time meanwhile: its memory is not touched here. */
 void http_daemon_work(void *argument)
 {
     struct exchange *x = argument;
-    bool ready = strcmp(x->method, "POST") != 0 || parse_body(x);
-    if (ready && (!(x->route->flags & ROUTE_MODEL) || model_choose(x)))
-        x->route->handle(x);
+    if (!exchange_is_gone(x)) {
+        bool ready = strcmp(x->method, "POST") != 0 || parse_body(x);
+        if (ready && (!(x->route->flags & ROUTE_MODEL) || model_choose(x)))
+            x->route->handle(x);
+    }
     strbuf_release(&x->body);
+    pthread_mutex_lock(&x->lock);
+    x->has_worker = false;
+    bool ended = x->ended;
+    pthread_mutex_unlock(&x->lock);
+    if (ended)
+        conclude(x);
     exchange_wake(x);
     exchange_drop(x);
 }
@@ -165,8 +189,10 @@ static void dispatch(struct exchange *x)
         return;
     }
     x->phase = EXCHANGE_WORKING;
+    x->has_worker = true;
     exchange_hold(x);
     if (!worker_pool_add(s->workers, x)) {
+        x->has_worker = false;
         exchange_drop(x);
         exchange_error(x, 429, NULL, NULL, "too many requests wait to be read");
     }
@@ -243,18 +269,18 @@ static void on_completed(void *argument, struct MHD_Connection *connection, void
         return;
     if (x->watched)
         http_watch_remove(s->watch, x);
-    if (how != MHD_REQUEST_TERMINATED_COMPLETED_OK) {
+    bool cut_off = how != MHD_REQUEST_TERMINATED_COMPLETED_OK;
+    if (cut_off)
         exchange_gone(x);
-        if (!x->row.finish && !x->row.reason[0])
-            x->row.finish = "cancelled";
-    }
     set_silence_limit(connection, s->options.idle_timeout);
     http_watch_connection_idle(s->watch, http_connection_of(connection), s->options.idle_timeout);
-    request_log_row(x);
-    if (x->row.endpoint)
-        server_metrics_end(&s->metrics, x->status, x->row.finish, clock_seconds() - x->started);
-    if (x->source.cancel)
-        x->source.cancel(x, "the connection ended");
+    pthread_mutex_lock(&x->lock);
+    x->ended = true;
+    x->cut_off = cut_off;
+    bool has_worker = x->has_worker;
+    pthread_mutex_unlock(&x->lock);
+    if (!has_worker) /* else the worker does it, which owns the exchange now */
+        conclude(x);
     exchange_drop(x);
 }
 
