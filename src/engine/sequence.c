@@ -70,14 +70,17 @@ static int32_t open_page(const struct sequence *s)
     return s->n_past % STATE_PAGE_TOKENS != 0 ? s->n_past / STATE_PAGE_TOKENS : -1;
 }
 
-static enum status own_page(struct state_pool *p, struct page_group *g, enum state_kind kind,
-                            int32_t *entry, struct error *err)
+static enum status own_page(struct state_pool *p, enum state_kind kind, int32_t *entry,
+                            struct error *err)
 {
+    struct page_group *g = state_pool_group(p, kind);
     if (*entry < 0 || !page_group_is_shared(g, *entry))
         return STATUS_OK;
-    int32_t copy = page_group_take(g);
+    int32_t copy = state_pool_take_page(p, kind);
+    if (copy < 0 && g->kept[*entry] && p->keeper.give_up)
+        p->keeper.give_up(p->keeper.user, kind, *entry);
     if (copy < 0)
-        return STATUS_EXHAUSTED;
+        return page_group_is_shared(g, *entry) ? STATUS_EXHAUSTED : STATUS_OK;
     enum status status = state_pool_copy_page(p, kind, *entry, copy, err);
     if (status != STATUS_OK) {
         page_group_drop(g, copy);
@@ -94,14 +97,14 @@ enum status sequence_reserve(struct sequence *s, struct state_pool *p, int32_t n
     int32_t needed = pages_for(s->n_past + n_tokens), open = open_page(s);
     CHECK(needed <= p->pages_per_sequence);
     if (open >= 0) {
-        TRY(own_page(p, &p->full, STATE_PAGED, &s->page[open], err));
-        TRY(own_page(p, &p->sliding, STATE_WINDOW, &s->sliding_page[open], err));
+        TRY(own_page(p, STATE_PAGED, &s->page[open], err));
+        TRY(own_page(p, STATE_WINDOW, &s->sliding_page[open], err));
     }
     while (s->n_pages < needed) {
         int32_t full = -1, sliding = -1;
-        if (p->has_full && (full = page_group_take(&p->full)) < 0)
+        if (p->has_full && (full = state_pool_take_page(p, STATE_PAGED)) < 0)
             return STATUS_EXHAUSTED;
-        if (p->has_window && (sliding = page_group_take(&p->sliding)) < 0) {
+        if (p->has_window && (sliding = state_pool_take_page(p, STATE_WINDOW)) < 0) {
             drop_entry(&p->full, &full);
             return STATUS_EXHAUSTED;
         }

@@ -189,6 +189,20 @@ struct state_view state_pool_view(const struct state_pool *p)
     return (struct state_view){ p->kv, p->fixed };
 }
 
+struct page_group *state_pool_group(struct state_pool *p, enum state_kind kind)
+{
+    CHECK(kind == STATE_PAGED || kind == STATE_WINDOW);
+    return kind == STATE_PAGED ? &p->full : &p->sliding;
+}
+
+int32_t state_pool_take_page(struct state_pool *p, enum state_kind kind)
+{
+    struct page_group *g = state_pool_group(p, kind);
+    if (g->n_free == 0 && p->keeper.reclaim)
+        p->keeper.reclaim(p->keeper.user, kind);
+    return page_group_take(g);
+}
+
 static enum status copy_block(struct state_pool *p, uint8_t *base, int64_t bytes, int32_t from,
                               int32_t to, struct error *err)
 {

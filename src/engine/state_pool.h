@@ -31,6 +31,15 @@ struct state_pool_options {
     int32_t batch_tokens; /* rows that one pass may append to a sequence */
 };
 
+/* Whoever keeps pages beside the sequences (a cache) and gives them up on demand. */
+struct page_keeper {
+    /* Frees at least one page of that kind; false: none can be. */
+    bool (*reclaim)(void *user, enum state_kind kind);
+    /* Gives up its share of this page, which one sequence needs alone. */
+    void (*give_up)(void *user, enum state_kind kind, int32_t page);
+    void *user;
+};
+
 struct state_pool {
     struct device *dev;
     const struct state_layout *layout;
@@ -39,6 +48,7 @@ struct state_pool {
     int32_t window;             /* the widest of the layout */
     int32_t pages_per_sequence; /* entries of a page table */
     struct page_group full, sliding;
+    struct page_keeper keeper;  /* may be all NULL */
     struct kv_layer *kv;        /* [n_pieces] */
     uint8_t **fixed;            /* [n_pieces] */
     int32_t *free_slots, n_free_slots;
@@ -57,6 +67,10 @@ MUST_CHECK enum status state_pool_new(const struct state_layout *, struct device
 void state_pool_free(struct state_pool *p); /* NULL is allowed */
 
 struct state_view state_pool_view(const struct state_pool *p);
+
+struct page_group *state_pool_group(struct state_pool *p, enum state_kind kind);
+/* A page with one owner; -1: none is free and the keeper has none to give. */
+int32_t state_pool_take_page(struct state_pool *p, enum state_kind kind);
 
 /* For sequence.c: the contents of a page or slot, over all pieces of its group. */
 MUST_CHECK enum status state_pool_copy_page(struct state_pool *p, enum state_kind kind,
