@@ -83,6 +83,7 @@ static bool deliver(struct scheduler *s, struct request *r, const struct plan_ro
         return deliver_answer(s, r, plan, finish, err);
     fair_share_charge(r->account, plan->n_rows);
     r->rows_computed += plan->n_rows;
+    prefix_reuse_note(s, r, plan->n_rows);
     sequence_advance(r->sequence, s->model->pool, plan->n_rows);
     if (plan->first_index < r->n_prompt) {
         int32_t n_read = MIN(plan->n_rows, r->n_prompt - plan->first_index);

@@ -43,6 +43,9 @@ struct engine_options {
     const char *tokenizer_path, *chat_template; /* overrides; NULL: the model's own */
     void (*progress)(void *user, int64_t done, int64_t all); /* while loading; may be NULL */
     void *progress_user;
+    bool no_reuse;                /* every prompt is read from its first token */
+    int64_t cache_bytes;          /* host memory for displaced state; 0: auto, -1: none */
+    int32_t checkpoint_interval;  /* tokens between checkpoints of fixed state; 0: 256 */
     bool no_text;                 /* ids in, ids out: tokenizer and template are not built, and
                                      the model's info has none of them */
     const struct log_sink *log;   /* may be NULL; outlives the engine */

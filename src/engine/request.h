@@ -64,6 +64,7 @@ struct request {
     struct stop_matcher stops;
     struct strbuf piece;             /* text of the newest token */
     bool prompt_done, preempted;
+    bool waits_prefix;               /* for another that reads the same */
     struct request *next;            /* in the queue, or among the followers */
     struct request *followers;       /* of one group: they fork this one's state */
     uint64_t submitted_ns, admitted_ns, prompt_ns, first_token_ns, last_token_ns;

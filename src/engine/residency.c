@@ -44,6 +44,8 @@ static void remove_running(struct scheduler *s, int32_t index)
 void residency_end_unlisted(struct scheduler *s, struct request *r, enum finish_reason finish,
                             const struct error *err)
 {
+    if (r->sequence && finish != FINISH_ERROR)
+        prefix_reuse_keep(s, r);
     give_back(s, r);
     residency_release_followers(s, r);
     request_queue_forget(&s->queue, r);
@@ -101,11 +103,13 @@ void residency_enter(struct scheduler *s, struct request *r, struct sequence *q)
     s->running[s->n_running++] = r;
 }
 
-/* The state goes, the tokens stay: it is read again when there is room. */
+/* The pages go to whoever needs them; what the prefix tree could keep, on the device or in host
+ * memory, is taken over again when there is room, the rest is read again. */
 static void preempt(struct scheduler *s, int32_t index)
 {
     struct request *r = s->running[index];
     remove_running(s, index);
+    prefix_reuse_keep(s, r);
     give_back(s, r);
     r->preempted = true;
     metrics_count(&s->engine->metrics, COUNTER_PREEMPTIONS, 1);
@@ -133,7 +137,8 @@ static bool has_room(const struct scheduler *s, const struct request *r)
     needed = MIN(needed, pool->pages_per_sequence);
     if (s->n_idle == 0)
         return false;
-    return s->n_running == 0 || !pool->has_full || pool->full.n_free >= needed;
+    return s->n_running == 0 || !pool->has_full ||
+           pool->full.n_free + pool->full.n_idle >= needed;
 }
 
 /* Those of a lower priority make room, as many as it takes. */
@@ -163,6 +168,8 @@ void residency_admit(struct scheduler *s)
             return;
         }
         residency_enter(s, r, q);
+        if (prefix_reuse_attach(s, r, &err) != STATUS_OK)
+            residency_end(s, s->n_running - 1, FINISH_ERROR, &err);
     }
 }
 

@@ -66,10 +66,14 @@ static void plan_prompt(struct scheduler *s, int32_t i, int32_t *rows_left, int3
 {
     struct request *r = s->running[i];
     struct plan_row *plan = &s->plan[i];
+    if (!prefix_reuse_ready(s, i))
+        return;
+    plan->first_index = r->sequence->n_past;
     int32_t n = MIN(row_plan_unread(r), *rows_left), past = r->sequence->n_past;
     int32_t wanted = first_wanted_row(r);
     if (past < wanted && wanted < r->n_prompt)
         n = MIN(n, wanted - past);
+    n = prefix_reuse_cut(s, r, n);
     bool all = past >= wanted && past < r->n_prompt;
     bool last = n == row_plan_unread(r) && !r->options.prompt_only;
     if (all) {

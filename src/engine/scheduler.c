@@ -31,6 +31,7 @@ enum status scheduler_new(struct engine_model *m, struct scheduler **out, struct
     }
     for (int32_t i = 0; i < m->model->n_weights; i++)
         s->reads_file |= !m->model->weights[i]->owned;
+    prefix_reuse_init(s);
     *out = s;
     return STATUS_OK;
 }
@@ -40,6 +41,7 @@ void scheduler_free(struct scheduler *s)
     if (!s)
         return;
     CHECK(s->n_running == 0 && s->queue.n == 0);
+    prefix_reuse_release(s);
     for (int32_t i = 0; i < s->n_sequences; i++)
         sequence_release(&s->sequences[i]);
     request_queue_release(&s->queue);
@@ -142,6 +144,14 @@ static void fail_batch(struct scheduler *s, const struct error *err)
             residency_end(s, i, FINISH_ERROR, err);
 }
 
+/* The pass was given up: fixed state is somewhere between two tokens. */
+static void spoil_batch(struct scheduler *s)
+{
+    for (int32_t i = 0; i < s->n_running; i++)
+        if (s->plan[i].n_rows > 0)
+            s->running[i]->sequence->spoiled = true;
+}
+
 bool scheduler_pass(struct scheduler *s)
 {
     residency_end_cancelled(s);
@@ -152,7 +162,9 @@ bool scheduler_pass(struct scheduler *s)
     enum status status = run_forward(s, &err);
     if (status == STATUS_OK)
         delivery_run(s);
-    else if (status != STATUS_END && status != STATUS_CANCELLED)
+    else if (status == STATUS_CANCELLED)
+        spoil_batch(s);
+    else if (status != STATUS_END)
         fail_batch(s, &err);
     return status != STATUS_END;
 }
@@ -174,7 +186,8 @@ struct scheduler_counts scheduler_count(const struct scheduler *s)
     return (struct scheduler_counts){
         .n_running = s->n_running,
         .n_waiting = s->queue.n,
-        .pages_used = (full->n_pages - full->n_free) + (sliding->n_pages - sliding->n_free),
+        .pages_used = (full->n_pages - full->n_free - full->n_idle) +
+                      (sliding->n_pages - sliding->n_free - sliding->n_idle),
         .pages_all = full->n_pages + sliding->n_pages,
     };
 }

@@ -3,6 +3,7 @@
  *   request_queue    who waits, and who is next
  *   residency        who has state: admission, preemption, the end of a request
  *   row_plan         which rows the next pass computes
+ *   prefix_reuse     what is known of a prompt, and what becomes known
  *   delivery         from the pass's logits to the requests
  *
  * Every resident request is in `running` and has an entry in `plan`. Threads: the engine thread.
@@ -12,6 +13,7 @@
 
 #include "engine/engine_internal.h"
 #include "engine/pass_cost.h"
+#include "engine/prefix_tree.h"
 #include "engine/request.h"
 #include "engine/request_queue.h"
 #include "engine/sampling.h"
@@ -41,6 +43,8 @@ struct scheduler {
     bool reads_file;    /* some weights are used where they lie in the file */
     uint64_t looked_ns; /* at the file, whether it was written to */
     struct request_queue queue;
+    struct prefix_tree prefixes; /* unused when nothing is reused */
+    bool reuses;
 };
 
 /* --- residency.c ---------------------------------------------------------------------------- */
@@ -68,6 +72,22 @@ void residency_release_followers(struct scheduler *s, struct request *leader);
 /* Tokens that the state does not hold yet. */
 int32_t row_plan_unread(const struct request *r);
 void row_plan_make(struct scheduler *s);
+
+/* --- prefix_reuse.c ------------------------------------------------------------------------- */
+
+void prefix_reuse_init(struct scheduler *s);
+void prefix_reuse_release(struct scheduler *s);
+/* A resident request without state takes over what is known of its tokens. */
+MUST_CHECK enum status prefix_reuse_attach(struct scheduler *s, struct request *r,
+                                           struct error *err);
+/* False: another one is reading what this prompt begins with; it goes on when that is known. */
+bool prefix_reuse_ready(struct scheduler *s, int32_t index);
+/* At most n rows, so that the pass ends where a checkpoint belongs. */
+int32_t prefix_reuse_cut(const struct scheduler *s, const struct request *r, int32_t n);
+/* A pass has computed n rows, the state has not advanced yet. */
+void prefix_reuse_note(struct scheduler *s, struct request *r, int32_t n);
+/* The request gives its state back. */
+void prefix_reuse_keep(struct scheduler *s, struct request *r);
 
 /* --- delivery.c ----------------------------------------------------------------------------- */
 

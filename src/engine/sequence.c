@@ -35,6 +35,7 @@ enum status sequence_open(struct sequence *s, struct state_pool *p, struct error
         TRY(state_pool_clear_slot(p, slot, err));
     p->n_free_slots--;
     s->slot = slot;
+    s->spoiled = false;
     s->n_pages = s->n_past = s->first_sliding = 0;
     return STATUS_OK;
 }
@@ -46,17 +47,22 @@ static void drop_entry(struct page_group *g, int32_t *entry)
     *entry = -1;
 }
 
-void sequence_close(struct sequence *s, struct state_pool *p)
+void sequence_empty(struct sequence *s, struct state_pool *p)
 {
-    if (s->slot < 0)
-        return;
     for (int32_t i = 0; i < s->n_pages; i++) {
         drop_entry(&p->full, &s->page[i]);
         drop_entry(&p->sliding, &s->sliding_page[i]);
     }
+    s->n_pages = s->n_past = s->first_sliding = 0;
+}
+
+void sequence_close(struct sequence *s, struct state_pool *p)
+{
+    if (s->slot < 0)
+        return;
+    sequence_empty(s, p);
     p->free_slots[p->n_free_slots++] = s->slot;
     s->slot = -1;
-    s->n_pages = s->n_past = s->first_sliding = 0;
 }
 
 static int32_t pages_for(int32_t n_tokens)

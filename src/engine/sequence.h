@@ -19,6 +19,7 @@ struct sequence {
     int32_t n_pages;       /* entries reserved in both tables */
     int32_t first_sliding; /* entries before it were returned */
     int32_t n_past;        /* tokens in the state */
+    bool spoiled;          /* its fixed state is not the one behind n_past */
     int32_t slot;          /* of the fixed pieces; -1: not open */
 };
 
@@ -29,6 +30,8 @@ void sequence_release(struct sequence *s); /* must be closed */
 /* EXHAUSTED without a message: no free slot. */
 MUST_CHECK enum status sequence_open(struct sequence *s, struct state_pool *p, struct error *err);
 void sequence_close(struct sequence *s, struct state_pool *p); /* a closed one is allowed */
+
+void sequence_empty(struct sequence *s, struct state_pool *p); /* gives its pages back, stays open */
 
 /* Makes room for n_tokens behind n_past. EXHAUSTED without a message when pages are missing;
  * what was taken stays and serves the next try. */

@@ -1,0 +1,210 @@
+#include <math.h>
+
+#include "base/mem.h"
+#include "engine/prefix_tree.h"
+#include "engine/state_snapshot.h"
+
+/* Idle time after which a part of the cache counts half. */
+#define HALF_LIFE_SECONDS 600.0
+/* Pages given back at once: the parents of the first are next in line anyway. */
+#define RECLAIM_PAGES 16
+
+double prefix_value(int32_t tokens_saved, double seconds_per_token, double idle_seconds,
+                    int64_t bytes)
+{
+    double recency = exp2(-fmin(idle_seconds, 1e5) / HALF_LIFE_SECONDS);
+    return tokens_saved * seconds_per_token * recency / (double)MAX(bytes, 1);
+}
+
+static double node_value(const struct prefix_tree *t, const struct prefix_node *n, int64_t bytes)
+{
+    double idle = (double)(t->now_ns - MIN(n->used_ns, t->now_ns)) * 1e-9;
+    return prefix_value(n->n_tokens, t->seconds_per_token, idle, bytes);
+}
+
+/* --- host memory ---------------------------------------------------------------------------- */
+
+void prefix_host_drop(struct prefix_tree *t, uint8_t **block, int64_t bytes)
+{
+    if (!*block)
+        return;
+    mem_release_pages(*block, (size_t)bytes);
+    t->counts.host_bytes -= bytes;
+    *block = NULL;
+}
+
+static int64_t host_bytes(const struct prefix_tree *t, const struct prefix_node *n)
+{
+    return (n->host_page ? t->page_bytes : 0) + (n->host_sliding ? t->sliding_bytes : 0) +
+           (n->checkpoint ? t->slot_bytes : 0);
+}
+
+static bool has_pinned_child(const struct prefix_node *n)
+{
+    for (const struct prefix_node *c = n->child; c; c = c->next)
+        if (c->pinned)
+            return true;
+    return false;
+}
+
+void prefix_prune(struct prefix_tree *t, struct prefix_node *n)
+{
+    while (n->parent && !n->child && !n->pinned && n->page < 0 && n->sliding < 0 &&
+           host_bytes(t, n) == 0) {
+        struct prefix_node *parent = n->parent;
+        prefix_node_remove(t, n);
+        n = parent;
+    }
+}
+
+/* A copy of an inner page holds up what lies below it, so only leaves lose theirs; a checkpoint
+ * or a sliding page may go anywhere. */
+static bool drop_least(struct prefix_tree *t)
+{
+    struct prefix_node *worst = NULL;
+    double least = INFINITY;
+    for (struct prefix_node *n = t->all; n; n = n->all_next) {
+        int64_t bytes = host_bytes(t, n);
+        if (bytes == 0 || n->pinned || has_pinned_child(n) ||
+            (n->child && !n->checkpoint && !n->host_sliding))
+            continue;
+        double value = node_value(t, n, bytes);
+        /* Of equals the lowest: its parents are still of use without it. */
+        if (value < least || (worst && value <= least && n->level > worst->level)) {
+            least = value;
+            worst = n;
+        }
+    }
+    if (!worst)
+        return false;
+    t->counts.dropped_host++;
+    if (!worst->child && worst->host_page) {
+        struct prefix_node *parent = worst->parent;
+        prefix_node_remove(t, worst);
+        prefix_prune(t, parent);
+        return true;
+    }
+    prefix_host_drop(t, &worst->host_sliding, t->sliding_bytes);
+    prefix_host_drop(t, &worst->checkpoint, t->slot_bytes);
+    prefix_prune(t, worst);
+    return true;
+}
+
+uint8_t *prefix_host_take(struct prefix_tree *t, int64_t bytes)
+{
+    if (bytes > t->host_budget)
+        return NULL;
+    while (t->counts.host_bytes + bytes > t->host_budget)
+        if (!drop_least(t))
+            return NULL;
+    uint8_t *block = mem_try_pages((size_t)bytes);
+    if (block)
+        t->counts.host_bytes += bytes;
+    return block;
+}
+
+/* --- pages of the device -------------------------------------------------------------------- */
+
+static bool is_idle(const struct prefix_tree *t, const struct prefix_node *n, enum state_kind kind)
+{
+    int32_t page = kind == STATE_PAGED ? n->page : n->sliding;
+    return page >= 0 && page_group_is_idle(state_pool_group(t->pool, kind), page);
+}
+
+static bool has_resident_child(const struct prefix_node *n)
+{
+    for (const struct prefix_node *c = n->child; c; c = c->next)
+        if (c->page >= 0)
+            return true;
+    return false;
+}
+
+static void remove_below(struct prefix_tree *t, struct prefix_node *n)
+{
+    while (n->child) {
+        struct prefix_node *leaf = n->child;
+        while (leaf->child)
+            leaf = leaf->child;
+        prefix_node_remove(t, leaf);
+    }
+    prefix_node_remove(t, n);
+}
+
+/* NULL: the budget or the device refused. */
+static uint8_t *copy_to_host(struct prefix_tree *t, enum state_kind kind, int32_t page)
+{
+    int64_t bytes = kind == STATE_PAGED ? t->page_bytes : t->sliding_bytes;
+    uint8_t *block = prefix_host_take(t, bytes);
+    if (block && state_snapshot_save(t->pool, kind, page, block, NULL) != STATUS_OK)
+        prefix_host_drop(t, &block, bytes);
+    return block;
+}
+
+/* The device's page of a node goes back; a node without any copy goes, too. */
+static void displace(struct prefix_tree *t, struct prefix_node *n, enum state_kind kind)
+{
+    bool full = kind == STATE_PAGED, was_pinned = n->pinned;
+    int32_t *page = full ? &n->page : &n->sliding;
+    uint8_t **copy = full ? &n->host_page : &n->host_sliding;
+    n->pinned = true; /* making room for the copy must not drop the node itself */
+    if (!*copy)
+        *copy = copy_to_host(t, kind, *page);
+    n->pinned = was_pinned;
+    if (*copy)
+        t->counts.spilled_pages++;
+    else
+        t->counts.dropped_pages++;
+    page_group_let_go(state_pool_group(t->pool, kind), *page);
+    *page = -1;
+    if (full && !n->host_page)
+        remove_below(t, n);
+    else
+        prefix_prune(t, n);
+}
+
+static struct prefix_node *least_idle(struct prefix_tree *t, enum state_kind kind)
+{
+    struct prefix_node *worst = NULL;
+    double least = INFINITY;
+    bool full = kind == STATE_PAGED;
+    for (struct prefix_node *n = t->all; n; n = n->all_next) {
+        if (n->pinned || !is_idle(t, n, kind) || (full && has_resident_child(n)))
+            continue;
+        double value = node_value(t, n, full ? t->page_bytes : t->sliding_bytes);
+        /* Of equals: full pages from the end, sliding ones from the start, which is the first to
+         * leave the window. */
+        bool first = worst && value <= least && (n->level > worst->level) == full;
+        if (value < least || first) {
+            least = value;
+            worst = n;
+        }
+    }
+    return worst;
+}
+
+bool prefix_reclaim(void *tree, enum state_kind kind)
+{
+    struct prefix_tree *t = tree;
+    bool any = false;
+    struct prefix_node *n = least_idle(t, kind);
+    for (int i = 0; i < RECLAIM_PAGES && n; i++) {
+        struct prefix_node *parent = n->parent;
+        uint64_t used = n->used_ns;
+        displace(t, n, kind);
+        any = true;
+        bool on = kind == STATE_PAGED && parent->parent && parent->used_ns <= used &&
+                  !parent->pinned && is_idle(t, parent, kind) && !has_resident_child(parent);
+        n = on ? parent : NULL;
+    }
+    return any;
+}
+
+void prefix_give_up(void *tree, enum state_kind kind, int32_t page)
+{
+    struct prefix_tree *t = tree;
+    for (struct prefix_node *n = t->all; n; n = n->all_next)
+        if ((kind == STATE_PAGED ? n->page : n->sliding) == page) {
+            displace(t, n, kind);
+            return;
+        }
+}

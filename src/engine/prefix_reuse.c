@@ -1,0 +1,217 @@
+#include "base/strbuf.h"
+#include "base/system_memory.h"
+#include "engine/scheduler_internal.h"
+
+#define CHECKPOINT_INTERVAL 256
+#define HOST_CACHE_MOST (8ll << 30)
+/* Without a host cache, families with fixed state keep this much for their checkpoints. */
+#define CHECKPOINT_BYTES (64ll << 20)
+/* Tokens and bytes of text shown on both sides of a miss. */
+#define MISS_TOKENS 8
+#define MISS_BYTES 160
+
+static int64_t host_budget(const struct engine_options *o)
+{
+    if (o->cache_bytes < 0)
+        return 0;
+    if (o->cache_bytes > 0)
+        return o->cache_bytes;
+    struct system_memory memory;
+    system_memory_read("", &memory);
+    return MIN((int64_t)MIN(memory.usable_bytes, (uint64_t)INT64_MAX) / 8, HOST_CACHE_MOST);
+}
+
+void prefix_reuse_init(struct scheduler *s)
+{
+    struct state_pool *pool = s->model->pool;
+    s->reuses = !s->engine->options.no_reuse;
+    if (!s->reuses)
+        return;
+    int64_t budget = host_budget(&s->engine->options);
+    prefix_tree_init(&s->prefixes, pool, pool->has_fixed ? MAX(budget, CHECKPOINT_BYTES) : budget);
+}
+
+void prefix_reuse_release(struct scheduler *s)
+{
+    prefix_tree_release(&s->prefixes);
+}
+
+/* Positions of its own make a state that its tokens do not describe. */
+static bool may_reuse(const struct scheduler *s, const struct request *r)
+{
+    return s->reuses && !r->positions;
+}
+
+/* The last token is always computed: its logits are wanted. So are those of whoever asked. */
+static int32_t most_reusable(const struct request *r)
+{
+    if (r->options.echo_logprobs)
+        return 0;
+    int32_t most = r->n_tokens - 1;
+    return r->options.prompt_logits ? MIN(most, r->options.prompt_logits_from) : most;
+}
+
+static int32_t interval(const struct scheduler *s)
+{
+    int32_t n = s->engine->options.checkpoint_interval;
+    n = n > 0 ? n : CHECKPOINT_INTERVAL;
+    return (n + STATE_PAGE_TOKENS - 1) / STATE_PAGE_TOKENS * STATE_PAGE_TOKENS;
+}
+
+/* Where a prompt that shares n tokens with another may go on from. */
+static int32_t joint(const struct scheduler *s, int32_t n)
+{
+    int32_t step = s->model->pool->has_fixed ? interval(s) : STATE_PAGE_TOKENS;
+    return n / step * step;
+}
+
+static void text_of(const struct request *r, const int32_t *tokens, int32_t n, struct strbuf *out)
+{
+    strbuf_init(out, MISS_BYTES);
+    const struct tokenizer *t = r->detokenizer.tokenizer;
+    for (int32_t i = 0; i < MIN(n, MISS_TOKENS) && t; i++)
+        strbuf_add(out, tokenizer_bytes(t, tokens[i]));
+}
+
+static void log_miss(const struct scheduler *s, const struct request *r,
+                     const struct prefix_match *m)
+{
+    if (!m->differs || !log_wants(s->engine->options.log, LOG_DEBUG))
+        return;
+    struct strbuf known, asked;
+    text_of(r, m->differs->token + m->differs_at, m->differs->n_tokens - m->differs_at, &known);
+    text_of(r, r->tokens + m->n_common, r->n_tokens - m->n_common, &asked);
+    log_write(s->engine->options.log, LOG_DEBUG,
+              "prefix: %d of %d tokens reused, %d alike; then known \"%.*s\", asked \"%.*s\"",
+              m->n_tokens, r->n_tokens, m->n_common, STR_ARG(strbuf_str(&known)),
+              STR_ARG(strbuf_str(&asked)));
+    strbuf_release(&known);
+    strbuf_release(&asked);
+}
+
+static enum status take(struct scheduler *s, struct request *r, struct prefix_match *match,
+                        struct error *err)
+{
+    struct engine_metrics *metrics = &s->engine->metrics;
+    struct prefix_counts before = s->prefixes.counts;
+    int32_t had = r->sequence->n_past;
+    bool from_host;
+    if (had > 0)
+        sequence_empty(r->sequence, s->model->pool);
+    TRY(prefix_tree_take(&s->prefixes, r->tokens, most_reusable(r), r->sequence, match,
+                         &from_host, err));
+    metrics_count(metrics, COUNTER_EVICTIONS_HOST,
+                  s->prefixes.counts.dropped_host - before.dropped_host);
+    int32_t gained = MAX(MIN(match->n_tokens, r->n_prompt) - had, 0);
+    if (gained == 0)
+        return STATUS_OK;
+    metrics_count(metrics, from_host ? COUNTER_HITS_HOST : COUNTER_HITS_PAGES, 1);
+    metrics_count(metrics, COUNTER_CACHED_TOKENS, (uint64_t)gained);
+    if (!r->preempted)
+        r->cached_tokens += gained;
+    return STATUS_OK;
+}
+
+enum status prefix_reuse_attach(struct scheduler *s, struct request *r, struct error *err)
+{
+    if (!may_reuse(s, r) || most_reusable(r) == 0)
+        return STATUS_OK;
+    struct prefix_match match;
+    metrics_count(&s->engine->metrics, COUNTER_LOOKUPS, 1);
+    TRY(take(s, r, &match, err));
+    log_miss(s, r, &match);
+    return STATUS_OK;
+}
+
+static int32_t common(const struct request *a, const struct request *b)
+{
+    int32_t n = MIN(a->n_tokens, b->n_tokens), i = 0;
+    while (i < n && a->tokens[i] == b->tokens[i])
+        i++;
+    return i;
+}
+
+/* Who has read more of it goes first, of equals the one that came first: nobody waits in a
+ * circle. A request that may have to wait for its own reader is not waited for. */
+static bool leads(const struct scheduler *s, int32_t a, int32_t b)
+{
+    const struct request *first = s->running[a], *other = s->running[b];
+    int32_t p = first->sequence->n_past, q = other->sequence->n_past;
+    if (!may_reuse(s, first) || first->prompt_done || first->options.echo_logprobs ||
+        first->options.priority < other->options.priority || atomic_load(&first->cancelled))
+        return false;
+    return p > q || (p == q && a < b);
+}
+
+static bool must_wait(const struct scheduler *s, int32_t index)
+{
+    const struct request *r = s->running[index];
+    int32_t past = r->sequence->n_past;
+    for (int32_t i = 0; i < s->n_running; i++) {
+        if (i == index || !leads(s, i, index))
+            continue;
+        int32_t until = joint(s, MIN(common(s->running[i], r), most_reusable(r)));
+        if (until > past && s->running[i]->sequence->n_past < until)
+            return true;
+    }
+    return false;
+}
+
+bool prefix_reuse_ready(struct scheduler *s, int32_t index)
+{
+    struct request *r = s->running[index];
+    if (!may_reuse(s, r) || r->prompt_done || most_reusable(r) == 0)
+        return true;
+    if (must_wait(s, index)) {
+        r->waits_prefix = true;
+        return false;
+    }
+    if (!r->waits_prefix)
+        return true;
+    r->waits_prefix = false;
+    struct prefix_match match = prefix_tree_find(&s->prefixes, r->tokens, most_reusable(r));
+    struct error err = { 0 };
+    if (match.n_tokens > r->sequence->n_past && take(s, r, &match, &err) != STATUS_OK)
+        log_write(s->engine->options.log, LOG_WARNING, "prefix: %s", err.message);
+    return true;
+}
+
+int32_t prefix_reuse_cut(const struct scheduler *s, const struct request *r, int32_t n)
+{
+    if (!s->model->pool->has_fixed || !may_reuse(s, r))
+        return n;
+    int32_t step = interval(s);
+    return MIN(n, step - r->sequence->n_past % step);
+}
+
+/* Fixed state is kept at the interval and where the answer begins. */
+static bool wants_checkpoint(const struct scheduler *s, const struct request *r, int32_t n)
+{
+    return s->model->pool->has_fixed && (n % interval(s) == 0 || n == r->n_prompt);
+}
+
+void prefix_reuse_note(struct scheduler *s, struct request *r, int32_t n)
+{
+    int32_t past = r->sequence->n_past, now = past + n;
+    if (!may_reuse(s, r))
+        return;
+    struct error err = { 0 };
+    if (wants_checkpoint(s, r, now)) {
+        if (prefix_tree_add_end(&s->prefixes, r->tokens, now, r->sequence, true, &err) !=
+            STATUS_OK)
+            log_write(s->engine->options.log, LOG_WARNING, "prefix: %s", err.message);
+    } else if (now / STATE_PAGE_TOKENS > past / STATE_PAGE_TOKENS) {
+        prefix_tree_add(&s->prefixes, r->tokens, now, r->sequence);
+    }
+}
+
+void prefix_reuse_keep(struct scheduler *s, struct request *r)
+{
+    int32_t n = r->sequence->n_past;
+    if (!may_reuse(s, r) || n == 0)
+        return;
+    struct error err = { 0 };
+    if (prefix_tree_add_end(&s->prefixes, r->tokens, n, r->sequence, !r->sequence->spoiled,
+                            &err) != STATUS_OK)
+        log_write(s->engine->options.log, LOG_WARNING, "prefix: %s", err.message);
+}
