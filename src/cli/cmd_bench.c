@@ -212,6 +212,7 @@ static struct engine_options engine_of(const struct bench *b, const struct bench
         .device = options_text(o, "device"), .n_threads = n_threads,
         .exact = options_flag(o, "exact"), .batch_tokens = (int32_t)options_int(o, "batch-size"),
         .no_text = true,
+        .no_reuse = true,
     };
     take_cache_type(o, "cache-type-k", &e.k_type, &e.k_type_set);
     take_cache_type(o, "cache-type-v", &e.v_type, &e.v_type_set);

@@ -58,6 +58,18 @@ static bool take_type(const struct options *o, const char *name, enum tensor_typ
     return options_given(o, name) && kv_type_from_name(str_of(options_text(o, name)), type);
 }
 
+static void take_cache(const struct options *o, struct engine_options *e)
+{
+    const char *word = options_word(o, "cache");
+    bool off = word && strcmp(word, "off") == 0;
+    e->cache_bytes = (int64_t)MIN(options_bytes(o, "cache"), (uint64_t)INT64_MAX);
+    if (word)
+        e->cache_bytes = off ? -1 : 0;
+    else if (e->cache_bytes == 0) /* --cache 0 */
+        e->cache_bytes = -1;
+    e->checkpoint_interval = (int32_t)options_int(o, "checkpoint-interval");
+}
+
 enum status engine_setup_read(struct engine_setup *s, const struct options *o, struct error *err)
 {
     struct engine_options *e = &s->engine;
@@ -86,6 +98,7 @@ enum status engine_setup_read(struct engine_setup *s, const struct options *o, s
     e->lookup = (int32_t)options_int(o, "lookup");
     e->k_type_set = take_type(o, "cache-type-k", &e->k_type);
     e->v_type_set = take_type(o, "cache-type-v", &e->v_type);
+    take_cache(o, e);
     if (options_given(o, "script"))
         TRY(read_script(s, options_text(o, "script"), err));
     return STATUS_OK;

@@ -98,8 +98,8 @@ static enum status take(struct scheduler *s, struct request *r, struct prefix_ma
     bool from_host;
     if (had > 0)
         sequence_empty(r->sequence, s->model->pool);
-    TRY(prefix_tree_take(&s->prefixes, r->tokens, most_reusable(r), r->sequence, match,
-                         &from_host, err));
+    TRY(prefix_tree_take(&s->prefixes, r->tokens, most_reusable(r), r->sequence, match, &from_host,
+                         err));
     metrics_count(metrics, COUNTER_EVICTIONS_HOST,
                   s->prefixes.counts.dropped_host - before.dropped_host);
     int32_t gained = MAX(MIN(match->n_tokens, r->n_prompt) - had, 0);
@@ -197,8 +197,7 @@ void prefix_reuse_note(struct scheduler *s, struct request *r, int32_t n)
         return;
     struct error err = { 0 };
     if (wants_checkpoint(s, r, now)) {
-        if (prefix_tree_add_end(&s->prefixes, r->tokens, now, r->sequence, true, &err) !=
-            STATUS_OK)
+        if (prefix_tree_add_end(&s->prefixes, r->tokens, now, r->sequence, true, &err) != STATUS_OK)
             log_write(s->engine->options.log, LOG_WARNING, "prefix: %s", err.message);
     } else if (now / STATE_PAGE_TOKENS > past / STATE_PAGE_TOKENS) {
         prefix_tree_add(&s->prefixes, r->tokens, now, r->sequence);
@@ -211,7 +210,7 @@ void prefix_reuse_keep(struct scheduler *s, struct request *r)
     if (!may_reuse(s, r) || n == 0)
         return;
     struct error err = { 0 };
-    if (prefix_tree_add_end(&s->prefixes, r->tokens, n, r->sequence, !r->sequence->spoiled,
-                            &err) != STATUS_OK)
+    if (prefix_tree_add_end(&s->prefixes, r->tokens, n, r->sequence, !r->sequence->spoiled, &err) !=
+        STATUS_OK)
         log_write(s->engine->options.log, LOG_WARNING, "prefix: %s", err.message);
 }

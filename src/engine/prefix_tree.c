@@ -8,8 +8,8 @@
 
 void prefix_tree_init(struct prefix_tree *t, struct state_pool *pool, int64_t host_budget)
 {
-    *t = (struct prefix_tree){ .pool = pool, .host_budget = host_budget,
-                               .seconds_per_token = 1e-3 };
+    *t =
+        (struct prefix_tree){ .pool = pool, .host_budget = host_budget, .seconds_per_token = 1e-3 };
     size_t n = (size_t)pool->pages_per_sequence + 1;
     t->path = mem_array(struct prefix_node *, n);
     t->tail = mem_array(struct prefix_node *, n);
@@ -215,8 +215,8 @@ static enum status take_level(struct prefix_tree *t, int32_t i, int32_t first_sl
     return STATUS_OK;
 }
 
-static enum status take_path(struct prefix_tree *t, int32_t n, struct sequence *to,
-                             bool *from_host, struct error *err)
+static enum status take_path(struct prefix_tree *t, int32_t n, struct sequence *to, bool *from_host,
+                             struct error *err)
 {
     struct state_pool *p = t->pool;
     int32_t n_levels = (n + STATE_PAGE_TOKENS - 1) / STATE_PAGE_TOKENS;
@@ -224,8 +224,7 @@ static enum status take_path(struct prefix_tree *t, int32_t n, struct sequence *
     for (int32_t i = 0; i < n_levels; i++)
         TRY(take_level(t, i, first_sliding, to, from_host, err));
     if (p->has_fixed)
-        TRY(state_snapshot_load(p, STATE_FIXED, to->slot, t->path[n_levels - 1]->checkpoint,
-                                err));
+        TRY(state_snapshot_load(p, STATE_FIXED, to->slot, t->path[n_levels - 1]->checkpoint, err));
     to->n_past = n;
     to->first_sliding = MIN(first_sliding, n_levels);
     return STATUS_OK;
@@ -322,8 +321,7 @@ static void drop_covered(struct prefix_tree *t, struct prefix_node *by)
     }
 }
 
-static struct prefix_node *child_with(struct prefix_node *parent, const int32_t *tokens,
-                                      int32_t n)
+static struct prefix_node *child_with(struct prefix_node *parent, const int32_t *tokens, int32_t n)
 {
     for (struct prefix_node *c = parent->child; c; c = c->next)
         if (c->n_tokens == n && common_tokens(c, tokens, n) == n)

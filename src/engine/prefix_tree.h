@@ -32,7 +32,7 @@ struct prefix_node {
     uint8_t *host_page, *host_sliding;         /* copies; NULL: none */
     uint8_t *checkpoint;                       /* fixed state behind the last token */
     uint64_t used_ns;
-    bool pinned;                               /* being taken over */
+    bool pinned; /* being taken over */
     int32_t token[STATE_PAGE_TOKENS];
 };
 
@@ -47,9 +47,9 @@ struct prefix_tree {
     struct prefix_node *all;
     struct prefix_node **path, **tail; /* [pages_per_sequence] of the last lookup */
     int64_t page_bytes, sliding_bytes, slot_bytes;
-    int64_t host_budget;               /* bytes of copies and checkpoints */
-    double seconds_per_token;          /* measured: what reading a token costs */
-    uint64_t now_ns;                   /* set by the callers that use or add */
+    int64_t host_budget;      /* bytes of copies and checkpoints */
+    double seconds_per_token; /* measured: what reading a token costs */
+    uint64_t now_ns;          /* set by the callers that use or add */
     struct prefix_counts counts;
 };
 
@@ -68,19 +68,17 @@ struct prefix_match prefix_tree_find(struct prefix_tree *t, const int32_t *token
 /* The same, taken over by an open and empty sequence: pages come back from host memory, fixed
  * state from its checkpoint. *from_host: something came from there. When pages are missing the
  * sequence stays empty and n_tokens is 0. */
-MUST_CHECK enum status prefix_tree_take(struct prefix_tree *t, const int32_t *tokens,
-                                        int32_t most, struct sequence *to,
-                                        struct prefix_match *match, bool *from_host,
-                                        struct error *err);
+MUST_CHECK enum status prefix_tree_take(struct prefix_tree *t, const int32_t *tokens, int32_t most,
+                                        struct sequence *to, struct prefix_match *match,
+                                        bool *from_host, struct error *err);
 
 /* Adds the whole pages among the first n tokens of the sequence's state. A page that the tree
  * has already replaces the sequence's own. */
 void prefix_tree_add(struct prefix_tree *t, const int32_t *tokens, int32_t n, struct sequence *s);
 /* The same, with what lies in the last page and, with `checkpoint`, the fixed state: it must be
  * the one behind token n. */
-MUST_CHECK enum status prefix_tree_add_end(struct prefix_tree *t, const int32_t *tokens,
-                                           int32_t n, struct sequence *s, bool checkpoint,
-                                           struct error *err);
+MUST_CHECK enum status prefix_tree_add_end(struct prefix_tree *t, const int32_t *tokens, int32_t n,
+                                           struct sequence *s, bool checkpoint, struct error *err);
 
 /* What a part of the cache is worth: seconds that it saves, less the longer nobody used it, for
  * each byte. The smallest goes first. */

@@ -163,11 +163,14 @@ enum status sequence_fork(const struct sequence *from, struct sequence *to, stru
     return STATUS_OK;
 }
 
-struct batch_sequence sequence_in_batch(const struct sequence *s, int32_t first_row,
-                                        int32_t n_rows)
+struct batch_sequence sequence_in_batch(const struct sequence *s, int32_t first_row, int32_t n_rows)
 {
     return (struct batch_sequence){
-        .first_row = first_row, .n_rows = n_rows, .n_past = s->n_past, .page = s->page,
-        .window_page = s->sliding_page, .state_slot = s->slot,
+        .first_row = first_row,
+        .n_rows = n_rows,
+        .n_past = s->n_past,
+        .page = s->page,
+        .window_page = s->sliding_page,
+        .state_slot = s->slot,
     };
 }

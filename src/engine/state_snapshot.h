@@ -19,7 +19,6 @@ int64_t state_snapshot_bytes(const struct state_pool *p, enum state_kind kind);
 MUST_CHECK enum status state_snapshot_save(const struct state_pool *p, enum state_kind kind,
                                            int32_t index, uint8_t *out, struct error *err);
 MUST_CHECK enum status state_snapshot_load(struct state_pool *p, enum state_kind kind,
-                                           int32_t index, const uint8_t *bytes,
-                                           struct error *err);
+                                           int32_t index, const uint8_t *bytes, struct error *err);
 
 #endif
