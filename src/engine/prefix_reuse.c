@@ -73,17 +73,20 @@ static void text_of(const struct request *r, const int32_t *tokens, int32_t n, s
         strbuf_add(out, tokenizer_bytes(t, tokens[i]));
 }
 
-static void log_miss(const struct scheduler *s, const struct request *r,
-                     const struct prefix_match *m)
+/* Before anything is taken over: making room for it may remove the node that differs. */
+static void log_miss(struct scheduler *s, const struct request *r)
 {
-    if (!m->differs || !log_wants(s->engine->options.log, LOG_DEBUG))
+    if (!log_wants(s->engine->options.log, LOG_DEBUG))
+        return;
+    struct prefix_match m = prefix_tree_find(&s->prefixes, r->tokens, most_reusable(r));
+    if (!m.differs)
         return;
     struct strbuf known, asked;
-    text_of(r, m->differs->token + m->differs_at, m->differs->n_tokens - m->differs_at, &known);
-    text_of(r, r->tokens + m->n_common, r->n_tokens - m->n_common, &asked);
+    text_of(r, m.differs->token + m.differs_at, m.differs->n_tokens - m.differs_at, &known);
+    text_of(r, r->tokens + m.n_common, r->n_tokens - m.n_common, &asked);
     log_write(s->engine->options.log, LOG_DEBUG,
-              "prefix: %d of %d tokens reused, %d alike; then known \"%.*s\", asked \"%.*s\"",
-              m->n_tokens, r->n_tokens, m->n_common, STR_ARG(strbuf_str(&known)),
+              "prefix: %d of %d tokens reusable, %d alike; then known \"%.*s\", asked \"%.*s\"",
+              m.n_tokens, r->n_tokens, m.n_common, STR_ARG(strbuf_str(&known)),
               STR_ARG(strbuf_str(&asked)));
     strbuf_release(&known);
     strbuf_release(&asked);
@@ -103,6 +106,8 @@ static enum status take(struct scheduler *s, struct request *r, struct prefix_ma
     metrics_count(metrics, COUNTER_EVICTIONS_HOST,
                   s->prefixes.counts.dropped_host - before.dropped_host);
     int32_t gained = MAX(MIN(match->n_tokens, r->n_prompt) - had, 0);
+    if (had > 0 && match->n_tokens == 0 && !r->preempted)
+        r->cached_tokens = 0; /* pages were missing: it is read from its first token */
     if (gained == 0)
         return STATUS_OK;
     metrics_count(metrics, from_host ? COUNTER_HITS_HOST : COUNTER_HITS_PAGES, 1);
@@ -118,9 +123,8 @@ enum status prefix_reuse_attach(struct scheduler *s, struct request *r, struct e
         return STATUS_OK;
     struct prefix_match match;
     metrics_count(&s->engine->metrics, COUNTER_LOOKUPS, 1);
-    TRY(take(s, r, &match, err));
-    log_miss(s, r, &match);
-    return STATUS_OK;
+    log_miss(s, r);
+    return take(s, r, &match, err);
 }
 
 static int32_t common(const struct request *a, const struct request *b)

@@ -31,7 +31,8 @@ void sequence_release(struct sequence *s); /* must be closed */
 MUST_CHECK enum status sequence_open(struct sequence *s, struct state_pool *p, struct error *err);
 void sequence_close(struct sequence *s, struct state_pool *p); /* a closed one is allowed */
 
-void sequence_empty(struct sequence *s, struct state_pool *p); /* gives its pages back, stays open */
+/* Gives its pages back, stays open. */
+void sequence_empty(struct sequence *s, struct state_pool *p);
 
 /* Makes room for n_tokens behind n_past. EXHAUSTED without a message when pages are missing;
  * what was taken stays and serves the next try. */

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Turns of a conversation: what earlier ones left is taken over, and changes no answer."""
+
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from live_server import Cases, Server, real_model  # noqa: E402
+
+cases = Cases()
+case = cases.case
+MODEL = real_model("turns of a conversation")
+FIRST = [{"role": "user", "content": "Name three animals that live in the sea, one a line."}]
+NEXT = {"role": "user", "content": "Now three that live in the desert."}
+
+
+def ask(server, messages):
+    """(text, cached tokens, prompt tokens)"""
+    body = {"messages": messages, "max_tokens": 16, "temperature": 0, "ignore_eos": True}
+    status, answer = server.json("POST", "/v1/chat/completions", body)
+    assert status == 200, answer
+    usage = answer["usage"]
+    return (
+        answer["choices"][0]["message"]["content"],
+        usage["prompt_tokens_details"]["cached_tokens"],
+        usage["prompt_tokens"],
+    )
+
+
+def turns():
+    with Server(MODEL, "--context", "1024", "--exact") as server:
+        text, cached, n_first = ask(server, FIRST)
+        case("nothing is known of the first turn", cached == 0, cached)
+        messages = FIRST + [{"role": "assistant", "content": text}, NEXT]
+        with_reuse, cached, n = ask(server, messages)
+        case("second turn takes the first over", n_first <= cached < n, (n_first, cached, n))
+        again, cached, n = ask(server, messages)
+        case("the same again is all known", cached == n - 1, (cached, n))
+        case("the same again, the same answer", again == with_reuse, (again, with_reuse))
+    # Nobody asked this server before, and it copies nothing to host memory.
+    with Server(MODEL, "--context", "1024", "--exact", "--cache", "off") as server:
+        plain, cached, _ = ask(server, messages)
+        case("a new server knows nothing", cached == 0, cached)
+        case("the answer without reuse", plain == with_reuse, (plain, with_reuse))
+
+
+cases.run("turns", turns)
+sys.exit(1 if cases.failed else 0)
