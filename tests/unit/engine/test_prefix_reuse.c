@@ -6,6 +6,7 @@
 
 #include "base/compiler.h"
 #include "engine/engine.h"
+#include "engine/metrics.h"
 #include "engine/prefix_tree.h"
 
 #define LLAMA "tests/data/golden/llama-base/model.gguf"
@@ -51,8 +52,8 @@ static void prompt_of(const struct fixture *f, int32_t *out, int32_t n, uint32_t
     }
 }
 
-static struct request *ask(const struct fixture *f, const int32_t *tokens, int32_t n,
-                           int32_t answer)
+static struct request *ask_drafting(const struct fixture *f, const int32_t *tokens, int32_t n,
+                                    int32_t answer, int32_t lookup)
 {
     struct request_options o = {
         .model = f->model,
@@ -62,6 +63,7 @@ static struct request *ask(const struct fixture *f, const int32_t *tokens, int32
         .max_tokens = answer,
         .ignore_eos = true,
         .n_logprobs = -1,
+        .lookup = lookup,
     };
     o.sampling.temperature = 0;
     struct request *r = NULL;
@@ -69,6 +71,12 @@ static struct request *ask(const struct fixture *f, const int32_t *tokens, int32
     if (engine_submit(f->engine, &o, &r, &err) != STATUS_OK)
         fail_msg("%s", err.message);
     return r;
+}
+
+static struct request *ask(const struct fixture *f, const int32_t *tokens, int32_t n,
+                           int32_t answer)
+{
+    return ask_drafting(f, tokens, n, answer, -1);
 }
 
 /* Returns how many tokens were taken over. */
@@ -119,6 +127,35 @@ static void turns(void **state)
         tokens[170] ^= 1;
         int32_t taken = check_same(&a, &b, tokens, 220, ids);
         assert_true(taken == 170 || (k / ARRAY_SIZE(batches) == 1 && taken <= 170));
+        engine_free(a.engine);
+        engine_free(b.engine);
+    }
+}
+
+/* Wrong guesses are computed, too, and stay behind the state: what the next turns take over is the
+ * answer. */
+static void drafted(void **state)
+{
+    (void)state;
+    for (size_t k = 0; k < ARRAY_SIZE(paths); k++) {
+        struct fixture a = start(paths[k], 512, 2, 64, true, 0);
+        struct fixture b = start(paths[k], 512, 2, 64, false, 0);
+        int32_t tokens[512], ids[MAX_ANSWER], plain[MAX_ANSWER], n = 100;
+        prompt_of(&a, tokens, 20, 3);
+        for (int32_t i = 20; i < n; i++)
+            tokens[i] = tokens[i - 20];
+        for (int turn = 0; turn < 4; turn++) {
+            int32_t taken = answer_of(ask_drafting(&a, tokens, n, 60, 31), ids, 60);
+            assert_int_equal(taken, turn == 0 ? 0 : n - 21);
+            answer_of(ask(&b, tokens, n, 60), plain, 60);
+            assert_memory_equal(ids, plain, 60 * sizeof(int32_t));
+            memcpy(tokens + n, ids, 60 * sizeof(int32_t));
+            memcpy(tokens + n + 60, tokens, 20 * sizeof(int32_t));
+            n += 80;
+        }
+        const struct engine_metrics *m = engine_metrics(a.engine);
+        assert_true(metrics_value(m, COUNTER_PROPOSED_LOOKUP) >
+                    metrics_value(m, COUNTER_ACCEPTED_LOOKUP));
         engine_free(a.engine);
         engine_free(b.engine);
     }
@@ -203,6 +240,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(turns),
+        cmocka_unit_test(drafted),
         cmocka_unit_test(together),
         cmocka_unit_test(displaced),
         cmocka_unit_test(value),
