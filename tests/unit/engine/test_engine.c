@@ -154,52 +154,61 @@ static void out_of_pages(void **state)
 
 /* Answers over a repetitive prompt, drafted or not: the same ids, greedy and seeded, with
  * penalties, alone and together. */
+static bool check_drafts(const char *path)
+{
+    enum { N = 4, ANSWER = 150 };
+    struct fixture f = start(path, 512, N, 64);
+    int32_t prompt[200], plain[N][ANSWER], drafted[ANSWER], n;
+    struct request_options o[N];
+    struct request *r[N];
+    prompt_of(&f, prompt, 20, 7);
+    for (int i = 20; i < 200; i++)
+        prompt[i] = prompt[i - 20];
+    for (int i = 0; i < N; i++) {
+        o[i] = request_for(&f, prompt, 200 - i, ANSWER - i);
+        o[i].lookup = -1;
+        o[i].n_logprobs = i == 3 ? 2 : -1;
+        o[i].min_tokens = i == 3 ? 100 : 0;
+        if (i > 0) {
+            o[i].sampling.temperature = 0.7;
+            o[i].sampling.has_seed = true;
+            o[i].sampling.seed = (uint64_t)i;
+            o[i].sampling.repetition_penalty = i == 2 ? 1.3 : 1.0;
+        }
+        r[i] = submit(&f, &o[i]);
+        collect(r[i], plain[i], &n);
+        assert_int_equal(n, ANSWER - i);
+        request_drop(r[i]);
+        o[i].lookup = 31;
+    }
+    for (int together = 0; together < 2; together++) {
+        for (int i = 0; i < N; i++) {
+            r[i] = together && i > 0 ? r[i] : submit(&f, &o[i]);
+            for (int j = 1; together && i == 0 && j < N; j++)
+                r[j] = submit(&f, &o[j]);
+            collect(r[i], drafted, &n);
+            assert_int_equal(n, ANSWER - i);
+            assert_memory_equal(drafted, plain[i], (size_t)n * sizeof *drafted);
+            request_drop(r[i]);
+        }
+    }
+    const struct engine_metrics *m = engine_metrics(f.engine);
+    uint64_t accepted = metrics_value(m, COUNTER_ACCEPTED_LOOKUP);
+    assert_true(metrics_value(m, COUNTER_PROPOSED_LOOKUP) >= accepted);
+    check_all_returned(&f);
+    engine_free(f.engine);
+    return accepted > 0;
+}
+
+/* Whether guesses are worth it is decided by measured time: a stall may say no. */
 static void drafted_as_plain(void **state)
 {
     (void)state;
-    enum { N = 4, ANSWER = 150 };
     static const char *const paths[] = { LLAMA, GEMMA };
     for (int k = 0; k < 2; k++) {
-        struct fixture f = start(paths[k], 512, N, 64);
-        int32_t prompt[200], plain[N][ANSWER], drafted[ANSWER], n;
-        struct request_options o[N];
-        struct request *r[N];
-        prompt_of(&f, prompt, 20, 7);
-        for (int i = 20; i < 200; i++)
-            prompt[i] = prompt[i - 20];
-        for (int i = 0; i < N; i++) {
-            o[i] = request_for(&f, prompt, 200 - i, ANSWER - i);
-            o[i].lookup = -1;
-            o[i].n_logprobs = i == 3 ? 2 : -1;
-            o[i].min_tokens = i == 3 ? 100 : 0;
-            if (i > 0) {
-                o[i].sampling.temperature = 0.7;
-                o[i].sampling.has_seed = true;
-                o[i].sampling.seed = (uint64_t)i;
-                o[i].sampling.repetition_penalty = i == 2 ? 1.3 : 1.0;
-            }
-            r[i] = submit(&f, &o[i]);
-            collect(r[i], plain[i], &n);
-            assert_int_equal(n, ANSWER - i);
-            request_drop(r[i]);
-            o[i].lookup = 31;
-        }
-        for (int together = 0; together < 2; together++) {
-            for (int i = 0; i < N; i++) {
-                r[i] = together && i > 0 ? r[i] : submit(&f, &o[i]);
-                for (int j = 1; together && i == 0 && j < N; j++)
-                    r[j] = submit(&f, &o[j]);
-                collect(r[i], drafted, &n);
-                assert_int_equal(n, ANSWER - i);
-                assert_memory_equal(drafted, plain[i], (size_t)n * sizeof *drafted);
-                request_drop(r[i]);
-            }
-        }
-        const struct engine_metrics *m = engine_metrics(f.engine);
-        assert_true(metrics_value(m, COUNTER_PROPOSED_LOOKUP) > 0);
-        assert_true(metrics_value(m, COUNTER_ACCEPTED_LOOKUP) > 0);
-        check_all_returned(&f);
-        engine_free(f.engine);
+        int tries = 1;
+        while (!check_drafts(paths[k]))
+            assert_true(++tries <= 5);
     }
 }
 

@@ -133,31 +133,39 @@ static void turns(void **state)
 }
 
 /* Wrong guesses are computed, too, and stay behind the state: what the next turns take over is the
- * answer. */
+ * answer. False: no guess was wrong, which measured time decides. */
+static bool check_drafts(const char *path)
+{
+    struct fixture a = start(path, 512, 2, 64, true, 0);
+    struct fixture b = start(path, 512, 2, 64, false, 0);
+    int32_t tokens[512], ids[MAX_ANSWER], plain[MAX_ANSWER], n = 100;
+    prompt_of(&a, tokens, 20, 3);
+    for (int32_t i = 20; i < n; i++)
+        tokens[i] = tokens[i - 20];
+    for (int turn = 0; turn < 4; turn++) {
+        int32_t taken = answer_of(ask_drafting(&a, tokens, n, 60, 31), ids, 60);
+        assert_int_equal(taken, turn == 0 ? 0 : n - 21);
+        answer_of(ask(&b, tokens, n, 60), plain, 60);
+        assert_memory_equal(ids, plain, 60 * sizeof(int32_t));
+        memcpy(tokens + n, ids, 60 * sizeof(int32_t));
+        memcpy(tokens + n + 60, tokens, 20 * sizeof(int32_t));
+        n += 80;
+    }
+    const struct engine_metrics *m = engine_metrics(a.engine);
+    bool wrong = metrics_value(m, COUNTER_PROPOSED_LOOKUP) >
+                 metrics_value(m, COUNTER_ACCEPTED_LOOKUP);
+    engine_free(a.engine);
+    engine_free(b.engine);
+    return wrong;
+}
+
 static void drafted(void **state)
 {
     (void)state;
     for (size_t k = 0; k < ARRAY_SIZE(paths); k++) {
-        struct fixture a = start(paths[k], 512, 2, 64, true, 0);
-        struct fixture b = start(paths[k], 512, 2, 64, false, 0);
-        int32_t tokens[512], ids[MAX_ANSWER], plain[MAX_ANSWER], n = 100;
-        prompt_of(&a, tokens, 20, 3);
-        for (int32_t i = 20; i < n; i++)
-            tokens[i] = tokens[i - 20];
-        for (int turn = 0; turn < 4; turn++) {
-            int32_t taken = answer_of(ask_drafting(&a, tokens, n, 60, 31), ids, 60);
-            assert_int_equal(taken, turn == 0 ? 0 : n - 21);
-            answer_of(ask(&b, tokens, n, 60), plain, 60);
-            assert_memory_equal(ids, plain, 60 * sizeof(int32_t));
-            memcpy(tokens + n, ids, 60 * sizeof(int32_t));
-            memcpy(tokens + n + 60, tokens, 20 * sizeof(int32_t));
-            n += 80;
-        }
-        const struct engine_metrics *m = engine_metrics(a.engine);
-        assert_true(metrics_value(m, COUNTER_PROPOSED_LOOKUP) >
-                    metrics_value(m, COUNTER_ACCEPTED_LOOKUP));
-        engine_free(a.engine);
-        engine_free(b.engine);
+        int tries = 1;
+        while (!check_drafts(paths[k]))
+            assert_true(++tries <= 5);
     }
 }
 
