@@ -70,6 +70,9 @@ enum status cpu_kv_append(struct step *, const struct kv_layer *, const struct t
                           const struct tensor *);
 enum status cpu_attention(struct step *, struct tensor *, const struct tensor *,
                           const struct kv_layer *, const struct attention_options *);
+enum status cpu_causal_conv(struct step *, struct tensor *, const struct tensor *,
+                            const struct causal_conv *);
+enum status cpu_delta_net(struct step *, struct tensor *, const struct delta_net *);
 
 /* A matrix that the products take as it lies in the file (keep_file_layout, odd types): rows are
  * decoded one by one. */

@@ -55,23 +55,25 @@ static bool deliver_prompt(struct scheduler *s, struct request *r, const struct 
 static bool deliver_answer(struct scheduler *s, struct request *r, const struct plan_row *plan,
                            enum finish_reason *finish, struct error *err)
 {
-    int32_t n_right = 0, k = 0;
+    int32_t n_right = 0, k = 0, n_before = plan->n_rows - plan->n_drafted - 1;
+    int32_t output = plan->first_output + (plan->outputs == PASS_ALL_ROWS ? n_before : 0);
     bool over = false, right = true;
-    for (; k < plan->n_rows && right && !over; k++) {
+    for (; k <= plan->n_drafted && right && !over; k++) {
         int32_t guess = k < plan->n_drafted ? r->tokens[r->n_tokens] : -1;
-        over =
-            answer_token(r, pass_logits(&s->pass, plan->first_output + k), s->sampler, finish, err);
+        over = answer_token(r, pass_logits(&s->pass, output + k), s->sampler, finish, err);
         right = *finish != FINISH_ERROR && guess == r->tokens[r->n_tokens - 1];
         n_right += right;
     }
     fair_share_charge(r->account, plan->n_rows);
-    sequence_advance(r->sequence, s->model->pool, k);
+    sequence_settle(r->sequence, s->model->pool, plan->n_rows, n_before + k);
+    prefix_reuse_note_answer(s, r);
     metrics_count(&s->engine->metrics, COUNTER_GENERATED_TOKENS, (uint64_t)k);
     if (plan->n_drafted == 0)
         return over;
     metrics_count(&s->engine->metrics, COUNTER_PROPOSED_LOOKUP, (uint64_t)plan->n_drafted);
     metrics_count(&s->engine->metrics, COUNTER_ACCEPTED_LOOKUP, (uint64_t)n_right);
-    speculation_note(&r->speculation, plan->n_drafted, n_right, plan->price, r->n_tokens);
+    int32_t n_again = over ? 0 : row_plan_unread(r) - 1;
+    speculation_note(&r->speculation, plan->n_drafted, n_right, n_again, plan->price, r->n_tokens);
     return over;
 }
 
@@ -79,7 +81,7 @@ static bool deliver_answer(struct scheduler *s, struct request *r, const struct 
 static bool deliver(struct scheduler *s, struct request *r, const struct plan_row *plan,
                     enum finish_reason *finish, struct error *err)
 {
-    if (plan->first_index >= r->n_prompt && row_plan_unread(r) == 1)
+    if (plan->answer)
         return deliver_answer(s, r, plan, finish, err);
     fair_share_charge(r->account, plan->n_rows);
     r->rows_computed += plan->n_rows;

@@ -24,6 +24,7 @@ struct request;
 struct tokenizer;      /* text/tokenizer/tokenizer.h */
 struct chat_template;  /* text/template/chat_template.h */
 struct model;
+struct model_family;   /* models/family.h */
 struct log_sink;       /* base/log.h */
 struct engine_metrics; /* engine/metrics.h */
 
@@ -48,6 +49,7 @@ struct engine_options {
     int32_t checkpoint_interval;  /* tokens between checkpoints of fixed state; 0: 256 */
     bool no_text;                 /* ids in, ids out: tokenizer and template are not built, and
                                      the model's info has none of them */
+    const struct model_family *family; /* of every model, instead of the one of its name; NULL */
     const struct log_sink *log;   /* may be NULL; outlives the engine */
 };
 

@@ -100,8 +100,7 @@ static enum status check_weights_fit(struct engine *e, const struct model_source
                                      struct device *dev, struct error *err)
 {
     int64_t resident, mapped;
-    (void)e;
-    TRY(model_plan_bytes(source, dev, &resident, &mapped, err));
+    TRY(model_plan_bytes(source, e->options.family, dev, &resident, &mapped, err));
     return model_sizes_check_weights(resident, err);
 }
 
@@ -110,7 +109,7 @@ static enum status load_weights(struct engine *e, struct engine_model *m, struct
 {
     if (progress)
         TRY(check_weights_fit(e, m->source, dev, err));
-    TRY(model_load(m->source, dev, &m->model, progress, err));
+    TRY(model_load(m->source, e->options.family, dev, &m->model, progress, err));
     if (weight_file_damaged(m->source->weights))
         return error_set(err, STATUS_IO, "%s: the file was cut short or damaged while it was read",
                          m->source->path);

@@ -10,6 +10,8 @@
 #define OUTPUTS_MOST 128
 /* Without a limit on sequences the pool holds several contexts, if that is cheap. */
 #define POOL_CONTEXTS 4
+/* More sequences than these do not gain by drafting at the same time. */
+#define DRAFT_SLOTS 4
 
 static int64_t usable_memory(void)
 {
@@ -92,6 +94,7 @@ enum status model_sizes_choose(const struct engine_options *o, const struct mode
     state->v_type = o->v_type_set ? o->v_type : o->exact ? TENSOR_TYPE_F32 : TENSOR_TYPE_F16;
     state->n_sequences = o->max_sequences > 0 ? o->max_sequences : SEQUENCES_DEFAULT;
     state->batch_tokens = o->batch_tokens > 0 ? o->batch_tokens : BATCH_DEFAULT;
+    state->n_draft_slots = MIN(state->n_sequences, DRAFT_SLOTS);
     TRY(fit_context(o, model, dev, state, err));
     state->batch_tokens = MIN(state->batch_tokens, state->context);
     int64_t rows = LOGITS_BYTES / ((int64_t)sizeof(float) * model->shape.n_vocab);

@@ -208,6 +208,12 @@ void prefix_reuse_note(struct scheduler *s, struct request *r, int32_t n)
     }
 }
 
+void prefix_reuse_note_answer(struct scheduler *s, struct request *r)
+{
+    if (s->model->pool->has_fixed && r->sequence->n_past % interval(s) == 0)
+        prefix_reuse_note(s, r, 0);
+}
+
 void prefix_reuse_keep(struct scheduler *s, struct request *r)
 {
     int32_t n = r->sequence->n_past;

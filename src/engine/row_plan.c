@@ -19,16 +19,22 @@ static int32_t first_wanted_row(const struct request *r)
     return r->options.prompt_logits ? r->options.prompt_logits_from : r->n_prompt;
 }
 
+/* An answer has one row: its newest token. Behind a draft that was partly right there are more,
+ * since fixed state was kept as it was before the draft. */
 static void plan_answers(struct scheduler *s, int32_t *rows_left, int32_t *outputs_left)
 {
     for (int32_t i = 0; i < s->n_running; i++) {
         struct request *r = s->running[i];
+        int32_t n = row_plan_unread(r);
+        sequence_forget_draft(r->sequence, s->model->pool);
         s->plan[i] = (struct plan_row){ .first_index = r->sequence->n_past };
-        if (row_plan_unread(r) != 1 || !r->prompt_done || request_room(r, 1) < 1 || *rows_left == 0)
+        bool continues = r->prompt_done && r->sequence->n_past >= r->n_prompt;
+        if (!continues || n > 1 + DRAFT_MOST || n > *rows_left || request_room(r, 1) < 1)
             continue;
-        s->plan[i].n_rows = 1;
+        s->plan[i].answer = true;
+        s->plan[i].n_rows = n;
         s->plan[i].outputs = PASS_LAST_ROW;
-        --*rows_left;
+        *rows_left -= n;
         --*outputs_left;
     }
 }
@@ -38,21 +44,22 @@ static void plan_answers(struct scheduler *s, int32_t *rows_left, int32_t *outpu
 static void plan_drafts(struct scheduler *s, int32_t *rows_left, int32_t *outputs_left)
 {
     int32_t n_rows = s->pass.size.rows - *rows_left, n_answers = n_rows;
-    if (s->model->pool->has_fixed)
-        return;
     for (int32_t i = 0; i < s->n_running; i++) {
         struct request *r = s->running[i];
         struct plan_row *plan = &s->plan[i];
-        if (plan->n_rows == 0 || !r->speculation.drafter)
+        if (!plan->answer || !r->speculation.drafter)
             continue;
         int32_t most = MIN(r->limit - r->n_tokens - 1, request_room(r, 1) - 1);
-        most = MIN(most, MIN(*rows_left, *outputs_left));
+        /* All of its rows become outputs when it drafts. */
+        most = MIN(most, MIN(*rows_left, *outputs_left - (plan->n_rows - 1)));
+        most = MIN(most, prefix_reuse_cut(s, r, plan->n_rows + most) - plan->n_rows);
         if (most <= 0)
             continue;
         plan->price = speculation_price(&s->cost, n_rows, n_answers);
         int32_t n = speculation_draft(&r->speculation, r->tokens, r->n_tokens, most, plan->price);
-        if (n == 0)
+        if (n == 0 || !sequence_draft(r->sequence, s->model->pool, n))
             continue;
+        *outputs_left -= plan->n_rows - 1;
         plan->n_drafted = n;
         plan->n_rows += n;
         plan->outputs = PASS_ALL_ROWS;
@@ -114,7 +121,8 @@ static int32_t next_prompt(const struct scheduler *s)
     int32_t best = -1;
     for (int32_t i = 0; i < s->n_running; i++) {
         const struct request *r = s->running[i];
-        if (s->plan[i].visited || (row_plan_unread(r) == 1 && r->prompt_done))
+        bool starved = row_plan_unread(r) == 1 && r->prompt_done;
+        if (s->plan[i].visited || s->plan[i].answer || starved)
             continue;
         const struct request *b = best < 0 ? r : s->running[best];
         bool same = r->account == b->account && r->options.priority == b->options.priority;

@@ -21,6 +21,7 @@
 /* What one resident request does in the pass that is being built. */
 struct plan_row {
     int32_t n_rows, first_output, first_index;
+    bool answer;       /* the newest token, so the last row but the guesses, is drawn from */
     int32_t n_drafted; /* the last rows: guesses behind the newest token */
     double price;      /* of each of them, see speculation.h */
     enum pass_outputs outputs;
@@ -86,6 +87,8 @@ bool prefix_reuse_ready(struct scheduler *s, int32_t index);
 int32_t prefix_reuse_cut(const struct scheduler *s, const struct request *r, int32_t n);
 /* A pass has computed n rows, the state has not advanced yet. */
 void prefix_reuse_note(struct scheduler *s, struct request *r, int32_t n);
+/* The state has advanced by a row of the answer. */
+void prefix_reuse_note_answer(struct scheduler *s, struct request *r);
 /* The request gives its state back. */
 void prefix_reuse_keep(struct scheduler *s, struct request *r);
 

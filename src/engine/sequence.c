@@ -12,7 +12,7 @@ static int32_t *new_table(int32_t n)
 
 void sequence_init(struct sequence *s, const struct state_pool *p)
 {
-    *s = (struct sequence){ .slot = -1 };
+    *s = (struct sequence){ .slot = -1, .draft_slot = -1 };
     s->page = new_table(p->pages_per_sequence);
     s->sliding_page = new_table(p->pages_per_sequence);
 }
@@ -22,7 +22,7 @@ void sequence_release(struct sequence *s)
     CHECK(s->slot < 0);
     mem_free(s->page);
     mem_free(s->sliding_page);
-    *s = (struct sequence){ .slot = -1 };
+    *s = (struct sequence){ .slot = -1, .draft_slot = -1 };
 }
 
 enum status sequence_open(struct sequence *s, struct state_pool *p, struct error *err)
@@ -61,6 +61,7 @@ void sequence_close(struct sequence *s, struct state_pool *p)
     if (s->slot < 0)
         return;
     sequence_empty(s, p);
+    sequence_forget_draft(s, p);
     p->free_slots[p->n_free_slots++] = s->slot;
     s->slot = -1;
 }
@@ -139,6 +140,40 @@ void sequence_advance(struct sequence *s, struct state_pool *p, int32_t n_tokens
         drop_entry(&p->sliding, &s->sliding_page[s->first_sliding++]);
 }
 
+bool sequence_draft(struct sequence *s, struct state_pool *p, int32_t n)
+{
+    CHECK(s->draft_slot < 0);
+    if (p->has_fixed) {
+        if (p->n_free_slots == 0)
+            return false;
+        s->draft_slot = p->free_slots[--p->n_free_slots];
+    }
+    s->n_drafted = n;
+    return true;
+}
+
+void sequence_forget_draft(struct sequence *s, struct state_pool *p)
+{
+    if (s->draft_slot >= 0)
+        p->free_slots[p->n_free_slots++] = s->draft_slot;
+    s->draft_slot = -1;
+    s->n_drafted = 0;
+}
+
+void sequence_settle(struct sequence *s, struct state_pool *p, int32_t n_rows, int32_t n_right)
+{
+    int32_t n = n_right;
+    if (s->draft_slot >= 0 && n_right == n_rows) {
+        int32_t slot = s->slot;
+        s->slot = s->draft_slot;
+        s->draft_slot = slot;
+    } else if (s->draft_slot >= 0) {
+        n = n_rows - s->n_drafted;
+    }
+    sequence_forget_draft(s, p);
+    sequence_advance(s, p, n);
+}
+
 static void share_entry(struct page_group *g, int32_t from, int32_t *to)
 {
     if (from >= 0)
@@ -172,5 +207,7 @@ struct batch_sequence sequence_in_batch(const struct sequence *s, int32_t first_
         .page = s->page,
         .window_page = s->sliding_page,
         .state_slot = s->slot,
+        .n_drafted = s->n_drafted,
+        .draft_slot = MAX(s->draft_slot, 0),
     };
 }

@@ -21,6 +21,8 @@ struct sequence {
     int32_t n_past;        /* tokens in the state */
     bool spoiled;          /* its fixed state is not the one behind n_past */
     int32_t slot;          /* of the fixed pieces; -1: not open */
+    int32_t draft_slot;    /* for the state behind the guesses of a pass; -1: none */
+    int32_t n_drafted;     /* the last rows of the pass that are guesses */
 };
 
 /* Tables are allocated once and serve one sequence after the other. */
@@ -43,6 +45,13 @@ int32_t sequence_missing_pages(const struct sequence *s, const struct state_pool
                                int32_t n_tokens);
 /* A pass has appended n tokens; pages that left every window are returned. */
 void sequence_advance(struct sequence *s, struct state_pool *p, int32_t n_tokens);
+/* The next pass has n guesses as its last rows; false: there is no room for the state behind them.
+ */
+bool sequence_draft(struct sequence *s, struct state_pool *p, int32_t n);
+/* The pass is over (or will not be): n of its rows are right. Advances to the last state that is
+ * known: behind all n rows, or, with fixed state and some guesses wrong, before the guesses. */
+void sequence_settle(struct sequence *s, struct state_pool *p, int32_t n_rows, int32_t n_right);
+void sequence_forget_draft(struct sequence *s, struct state_pool *p);
 /* `to` is open and empty: it shares all of `from`. */
 MUST_CHECK enum status sequence_fork(const struct sequence *from, struct sequence *to,
                                      struct state_pool *p, struct error *err);

@@ -57,13 +57,13 @@ int32_t speculation_draft(struct speculation *s, int32_t *tokens, int32_t n, int
     return worth;
 }
 
-void speculation_note(struct speculation *s, int32_t n_drafted, int32_t n_right, double price,
-                      int32_t n)
+void speculation_note(struct speculation *s, int32_t n_drafted, int32_t n_right, int32_t n_again,
+                      double price, int32_t n)
 {
     int32_t tested = MIN(n_right + 1, n_drafted);
     for (int32_t i = 0; i < tested; i++)
         s->hit_rate += FRESHNESS * ((i < n_right ? 1.0 : 0.0) - s->hit_rate);
-    s->balance += n_right - price * n_drafted;
+    s->balance += n_right - price * (n_drafted + n_again);
     s->n_tested += n_drafted;
     if (s->n_tested < TRIAL)
         return;

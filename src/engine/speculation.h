@@ -5,8 +5,9 @@
  * confidence and the sequence's own record. A sequence whose drafts lose stops drafting; after
  * 2,048 more tokens it tries again.
  * Rolling back: rows behind n_past are never read and are written again, so a sequence of pages
- * just advances by the rows that were confirmed. Fixed state cannot be: models that have it do
- * not draft. Ownership: belongs to a request. Threads: the engine thread. */
+ * just advances by the rows that were confirmed. Fixed state behind the guesses goes to a slot of
+ * its own, which replaces the sequence's when all were right; otherwise the confirmed ones are
+ * computed again in the next pass. Ownership: belongs to a request. Threads: the engine thread. */
 #ifndef ENGINE_SPECULATION_H
 #define ENGINE_SPECULATION_H
 
@@ -30,8 +31,9 @@ double speculation_price(const struct pass_cost *c, int32_t n_rows, int32_t n_an
 /* Writes up to `most` guesses behind tokens[n - 1] and returns how many are worth their price. */
 int32_t speculation_draft(struct speculation *s, int32_t *tokens, int32_t n, int32_t most,
                           double price);
-/* Of n_drafted rows n_right were confirmed; the sequence has n tokens now. */
-void speculation_note(struct speculation *s, int32_t n_drafted, int32_t n_right, double price,
-                      int32_t n);
+/* Of n_drafted rows n_right were confirmed, n_again of them have to be computed again; the
+ * sequence has n tokens now. */
+void speculation_note(struct speculation *s, int32_t n_drafted, int32_t n_right, int32_t n_again,
+                      double price, int32_t n);
 
 #endif

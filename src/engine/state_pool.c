@@ -11,6 +11,11 @@ struct pool_shape {
     int32_t window, pages_per_sequence, full_pages, sliding_pages;
 };
 
+static int32_t slots_of(const struct state_pool_options *o)
+{
+    return o->n_sequences + o->n_draft_slots;
+}
+
 static int32_t pages_of(int64_t n_tokens)
 {
     return (int32_t)((n_tokens + STATE_PAGE_TOKENS - 1) / STATE_PAGE_TOKENS);
@@ -81,7 +86,7 @@ enum status state_pool_bytes(const struct state_layout *layout, const struct dev
         int32_t count;
         if (piece->kind == STATE_FIXED) {
             each = piece->fixed_bytes;
-            count = o->n_sequences;
+            count = slots_of(o);
         } else {
             struct kv_layer layer;
             TRY(piece_layer(piece, dev, o, &layer, err));
@@ -112,7 +117,7 @@ static enum status take_piece(struct state_pool *p, const struct pool_shape *s, 
 {
     const struct state_piece *piece = &p->layout->piece[i];
     if (piece->kind == STATE_FIXED)
-        return take_pages(p, piece->fixed_bytes, p->options.n_sequences, &p->fixed[i], err);
+        return take_pages(p, piece->fixed_bytes, slots_of(&p->options), &p->fixed[i], err);
     struct kv_layer *layer = &p->kv[i];
     TRY(piece_layer(piece, p->dev, &p->options, layer, err));
     TRY(take_pages(p, layer->k_page_bytes, piece_pages(s, piece), &layer->k_pages, err));
@@ -142,9 +147,10 @@ enum status state_pool_new(const struct state_layout *layout, struct device *dev
     p->fixed = mem_array(uint8_t *, (size_t)layout->n_pieces);
     page_group_init(&p->full, s.full_pages);
     page_group_init(&p->sliding, s.sliding_pages);
-    p->free_slots = mem_array(int32_t, (size_t)options->n_sequences);
-    for (int32_t i = 0; i < options->n_sequences; i++)
-        p->free_slots[p->n_free_slots++] = options->n_sequences - 1 - i;
+    int32_t n_slots = slots_of(options);
+    p->free_slots = mem_array(int32_t, (size_t)n_slots);
+    for (int32_t i = 0; i < n_slots; i++)
+        p->free_slots[p->n_free_slots++] = n_slots - 1 - i;
     for (int32_t i = 0; i < layout->n_pieces; i++) {
         enum status status = take_piece(p, &s, i, err);
         if (status != STATUS_OK) {
@@ -172,8 +178,8 @@ void state_pool_free(struct state_pool *p)
         if (layer->v_pages)
             dev->ops->memory_drop(dev, layer->v_pages, (size_t)layer->v_page_bytes * n_pages);
         if (p->fixed[i])
-            dev->ops->memory_drop(dev, p->fixed[i], (size_t)piece->fixed_bytes *
-                                                        (size_t)p->options.n_sequences);
+            dev->ops->memory_drop(dev, p->fixed[i],
+                                  (size_t)piece->fixed_bytes * (size_t)slots_of(&p->options));
     }
     page_group_release(&p->full);
     page_group_release(&p->sliding);

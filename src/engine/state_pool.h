@@ -3,7 +3,8 @@
  *   piece "blk.0 kv"  [page 0][page 1] ... \  one page group for full attention: a page id means
  *   piece "blk.1 kv"  [page 0][page 1] ... /  the same page in every piece
  *   piece "blk.2 kv"  [page 0] ...            a second group for sliding windows
- *   piece "blk.3 S"   [slot 0][slot 1] ...    fixed blocks, one per resident sequence
+ *   piece "blk.3 S"   [slot 0][slot 1] ...    fixed blocks, one per resident sequence, and a few
+ *                                            for states behind guesses
  *
  * There is one pool for all sequences: who needs a page takes it. Sizes come from the device
  * (kv_page_bytes), so `plan` computes them without allocating.
@@ -29,6 +30,7 @@ struct state_pool_options {
     int64_t pool_tokens; /* of all sequences together; at least context */
     int32_t n_sequences; /* resident at once */
     int32_t batch_tokens; /* rows that one pass may append to a sequence */
+    int32_t n_draft_slots; /* sequences with fixed state that may draft in one pass */
 };
 
 /* Whoever keeps pages beside the sequences (a cache) and gives them up on demand. */

@@ -80,12 +80,15 @@ struct model_progress {
 /* Reads the configuration only: shape and state are valid, there are no weights. */
 MUST_CHECK enum status model_open_config(const struct model_source *, struct model **out,
                                          struct error *err);
-MUST_CHECK enum status model_load(const struct model_source *, struct device *, struct model **out,
+/* family NULL: the one of its name. */
+MUST_CHECK enum status model_load(const struct model_source *, const struct model_family *family,
+                                  struct device *, struct model **out,
                                   const struct model_progress *progress, struct error *err);
 void model_free(struct model *);
 
 /* Resident bytes that model_load would add on this device, from headers alone. */
-MUST_CHECK enum status model_plan_bytes(const struct model_source *, struct device *,
+MUST_CHECK enum status model_plan_bytes(const struct model_source *,
+                                        const struct model_family *family, struct device *,
                                         int64_t *weight_bytes, int64_t *mapped_bytes,
                                         struct error *err);
 

@@ -3,11 +3,11 @@
 #include "base/mem.h"
 #include "models/weight_set.h"
 
-enum status model_open_config(const struct model_source *source, struct model **out,
-                              struct error *err)
+static enum status open_as(const struct model_source *source, const struct model_family *family,
+                           struct model **out, struct error *err)
 {
-    const struct model_family *family;
-    TRY(model_family_find(source, &family, err));
+    if (!family)
+        TRY(model_family_find(source, &family, err));
     struct model *m = mem_new(struct model);
     m->family = family;
     arena_init(&m->arena, 0);
@@ -20,6 +20,12 @@ enum status model_open_config(const struct model_source *source, struct model **
     return STATUS_OK;
 }
 
+enum status model_open_config(const struct model_source *source, struct model **out,
+                              struct error *err)
+{
+    return open_as(source, NULL, out, err);
+}
+
 /* Binds all weights; in a planning set nothing becomes resident. */
 static enum status bind(struct weight_set *set, struct error *err)
 {
@@ -27,12 +33,13 @@ static enum status bind(struct weight_set *set, struct error *err)
     return weight_set_finish(set, err);
 }
 
-enum status model_load(const struct model_source *source, struct device *dev, struct model **out,
+enum status model_load(const struct model_source *source, const struct model_family *family,
+                       struct device *dev, struct model **out,
                        const struct model_progress *progress, struct error *err)
 {
     struct model *m;
     struct weight_set set;
-    TRY(model_open_config(source, &m, err));
+    TRY(open_as(source, family, &m, err));
     m->dev = dev;
     enum status s = weight_set_init(&set, source, m, dev, err);
     set.progress = progress;
@@ -58,12 +65,13 @@ void model_free(struct model *m)
     mem_free(m);
 }
 
-enum status model_plan_bytes(const struct model_source *source, struct device *dev,
-                             int64_t *weight_bytes, int64_t *mapped_bytes, struct error *err)
+enum status model_plan_bytes(const struct model_source *source, const struct model_family *family,
+                             struct device *dev, int64_t *weight_bytes, int64_t *mapped_bytes,
+                             struct error *err)
 {
     struct model *m;
     struct weight_set set;
-    TRY(model_open_config(source, &m, err));
+    TRY(open_as(source, family, &m, err));
     enum status s = weight_set_init(&set, source, m, dev, err);
     set.plan = true;
     if (s == STATUS_OK)

@@ -24,6 +24,9 @@ struct op_kernels {
                              const struct tensor *);
     enum status (*attention)(struct step *, struct tensor *, const struct tensor *,
                              const struct kv_layer *, const struct attention_options *);
+    enum status (*causal_conv)(struct step *, struct tensor *, const struct tensor *,
+                               const struct causal_conv *);
+    enum status (*delta_net)(struct step *, struct tensor *, const struct delta_net *);
     enum status (*add)(struct step *, struct tensor *, const struct tensor *);
     enum status (*multiply)(struct step *, struct tensor *, const struct tensor *);
     enum status (*scale)(struct step *, struct tensor *, float);

@@ -246,6 +246,54 @@ enum status op_attention(struct step *s, struct tensor *out, const struct tensor
     return s->dev->kernels->attention(s, out, q, kv, o);
 }
 
+static enum status check_state(struct step *s, const char *op, const struct fixed_state *state,
+                               int64_t bytes)
+{
+    if (state->bytes == bytes && (state->base || s->measure))
+        return STATUS_OK;
+    return error_set(s->err, STATUS_INTERNAL, "%s: expected a state of %lld bytes, found %lld", op,
+                     (long long)bytes, (long long)(state->base || s->measure ? state->bytes : 0));
+}
+
+enum status op_causal_conv(struct step *s, struct tensor *out, const struct tensor *x,
+                           const struct causal_conv *c)
+{
+    TRY(begin(s));
+    TRY(check_same(s, "causal_conv", out, x));
+    TRY(check_rows(s, "causal_conv", "x", x, s->batch->n_rows, row_length(x)));
+    TRY(check_weight(s, "causal_conv", c->w, row_length(x), c->w->n_cols));
+    if (!c->w->lookup || c->dilation < 1 || (out->data == x->data && !s->measure))
+        return error_set(s->err, STATUS_INTERNAL,
+                         "causal_conv: %.*s: expected a lookup, a dilation above 0 and an output "
+                         "of its own", STR_ARG(c->w->name));
+    int64_t rows = (c->w->n_cols - 1) * c->dilation;
+    TRY(check_state(s, "causal_conv", &c->state, rows * row_length(x) * (int64_t)sizeof(float)));
+    return s->dev->kernels->causal_conv(s, out, x, c);
+}
+
+enum status op_delta_net(struct step *s, struct tensor *out, const struct delta_net *d)
+{
+    int64_t n = s->batch->n_rows, heads = d->v.dim[1], width = row_length(&d->decay);
+    int64_t key_heads = d->k.dim[1], k_dim = d->k.dim[2], v_dim = d->v.dim[2];
+    TRY(begin(s));
+    TRY(check_heads(s, "delta_net", "k", &d->k, n, key_heads, k_dim));
+    TRY(check_heads(s, "delta_net", "q", &d->q, n, key_heads, k_dim));
+    TRY(check_heads(s, "delta_net", "v", &d->v, n, heads, v_dim));
+    TRY(check_heads(s, "delta_net", "out", out, n, heads, v_dim));
+    TRY(check_rows(s, "delta_net", "beta", &d->beta, n, heads));
+    TRY(check_rows(s, "delta_net", "decay", &d->decay, n,
+                   width == heads ? heads : heads * k_dim));
+    TRY(check_weight(s, "delta_net", d->a, 1, heads));
+    TRY(check_vector(s, "delta_net", d->bias, width));
+    if (heads % key_heads)
+        return error_set(s->err, STATUS_INTERNAL,
+                         "delta_net: expected a multiple of %lld heads, found %lld",
+                         (long long)key_heads, (long long)heads);
+    TRY(check_state(s, "delta_net", &d->state,
+                    heads * k_dim * v_dim * (int64_t)sizeof(float)));
+    return s->dev->kernels->delta_net(s, out, d);
+}
+
 enum status op_add(struct step *s, struct tensor *out, const struct tensor *x)
 {
     TRY(begin(s));

@@ -83,6 +83,44 @@ struct attention_options {
 MUST_CHECK enum status op_attention(struct step *, struct tensor *out, const struct tensor *q,
                                     const struct kv_layer *, const struct attention_options *);
 
+/* A piece of fixed-size state: one block for each slot. */
+struct fixed_state {
+    uint8_t *base; /* on the device; NULL in a measuring step */
+    int64_t bytes; /* of a block */
+};
+
+struct causal_conv {
+    const struct weight *w; /* [channels][taps], bound as a lookup; the last tap is the row's own */
+    struct fixed_state state; /* [(taps - 1) * dilation][channels] f32: the rows before, in order */
+    int32_t dilation;
+    bool silu;              /* of the result */
+};
+/* out[r][c] = sum_j w[c][j] * x[r - (taps - 1 - j) * dilation][c], each channel alone, over the
+ * rows of one sequence; those before the batch come from the state, which moves on. out is not x.
+ */
+MUST_CHECK enum status op_causal_conv(struct step *, struct tensor *out, const struct tensor *x,
+                                      const struct causal_conv *);
+
+struct delta_net {
+    struct tensor q, k;       /* [rows][n_k_heads][k_dim] */
+    struct tensor v;          /* [rows][n_heads][v_dim] */
+    struct tensor decay;      /* [rows][n_heads], or [rows][n_heads * k_dim]: one for each key row */
+    struct tensor beta;       /* [rows][n_heads] */
+    const struct weight *a;   /* [n_heads] */
+    const struct weight *bias; /* as wide as decay; NULL: none */
+    float a_factor;           /* -1: the file stores A instead of -A */
+    float lower_bound;        /* below 0: the bounded gate */
+    float scale, l2_eps;      /* of q; inside the root when q and k are made unit vectors */
+    bool tiled;               /* head h reads key head h % n_k_heads, else h / (heads per key head) */
+    struct fixed_state state; /* [n_heads][k_dim][v_dim] f32 */
+};
+/* The gated delta rule: for each row in order, with q^ and k^ unit vectors,
+ *   S = exp(g) * S;  S += k^ (beta * (v - S^T k^))^T;  out = scale * S^T q^,  beta = sigmoid(beta)
+ *   g = a * softplus(decay + bias), or bounded: lower_bound * sigmoid(a * (decay + bias))
+ * S is computed row by row, so where a batch ends changes no bit of it.
+ * Source: Yang et al., arXiv:2412.06464, eq. 10; gate of each key row: arXiv:2510.26692, eq. 1. */
+MUST_CHECK enum status op_delta_net(struct step *, struct tensor *out, const struct delta_net *);
+
 MUST_CHECK enum status op_add(struct step *, struct tensor *out, const struct tensor *x);
 MUST_CHECK enum status op_multiply(struct step *, struct tensor *out, const struct tensor *x);
 MUST_CHECK enum status op_scale(struct step *, struct tensor *out, float factor);

@@ -21,6 +21,9 @@ struct batch_sequence {
     const int32_t *page;        /* page table of full-attention layers, entry t / page_tokens */
     const int32_t *window_page; /* page table of sliding layers; may equal `page` */
     int32_t state_slot;         /* index of its fixed-size state pieces */
+    /* The last rows are guesses. Fixed state behind the rows before them stays in state_slot, the
+     * one behind all rows goes to draft_slot: whichever is right is kept. */
+    int32_t n_drafted, draft_slot;
 };
 
 struct batch {

@@ -181,20 +181,20 @@ static void test_wrong_shape_is_named(void **state)
                      STATUS_OK);
     json_t *config = (json_t *)source->config.json;
     json_object_set_new(config, "intermediate_size", json_integer(161));
-    assert_int_equal(model_load(source, dev, &model, NULL, &err), STATUS_INVALID);
+    assert_int_equal(model_load(source, NULL, dev, &model, NULL, &err), STATUS_INVALID);
     assert_non_null(strstr(err.message, "model.layers.0.mlp.gate_proj.weight"));
     assert_non_null(strstr(err.message, "expected shape [161, 64], found [160, 64]"));
     json_object_set_new(config, "intermediate_size", json_integer(160));
     json_object_set_new(config, "num_hidden_layers", json_integer(4));
-    assert_int_equal(model_load(source, dev, &model, NULL, &err), STATUS_NOT_FOUND);
+    assert_int_equal(model_load(source, NULL, dev, &model, NULL, &err), STATUS_NOT_FOUND);
     assert_non_null(strstr(err.message, "model.layers.3.input_layernorm.weight is missing"));
     json_object_set_new(config, "num_hidden_layers", json_integer(2));
-    assert_int_equal(model_load(source, dev, &model, NULL, &err), STATUS_UNSUPPORTED);
+    assert_int_equal(model_load(source, NULL, dev, &model, NULL, &err), STATUS_UNSUPPORTED);
     assert_non_null(strstr(err.message, "model.layers.2."));
     json_object_set_new(config, "num_hidden_layers", json_integer(3));
-    assert_int_equal(model_load(source, dev, &again, NULL, &err), STATUS_OK);
+    assert_int_equal(model_load(source, NULL, dev, &again, NULL, &err), STATUS_OK);
     int64_t resident, mapped;
-    assert_int_equal(model_plan_bytes(source, dev, &resident, &mapped, &err), STATUS_OK);
+    assert_int_equal(model_plan_bytes(source, NULL, dev, &resident, &mapped, &err), STATUS_OK);
     assert_int_equal(resident, again->weight_bytes);
     assert_true(mapped > 0); /* the embedding table is only looked up */
     model_free(again);

@@ -107,7 +107,7 @@ static inline void tiny_open(struct tiny_model *t, const char *path, const struc
     TINY_OK(t, cpu_device_new(&(struct cpu_device_options){ .n_threads = o->n_threads,
                                                             .exact = o->exact, .isa = o->isa },
                               &t->dev, &t->err));
-    TINY_OK(t, model_load(t->source, t->dev, &t->model, NULL, &t->err));
+    TINY_OK(t, model_load(t->source, NULL, t->dev, &t->model, NULL, &t->err));
     tiny_make_state(t, o->kv_type);
     static const int32_t zeros[TINY_TOKENS];
     TINY_OK(t, tiny_pass(t, zeros, TINY_TOKENS, 0, true));
