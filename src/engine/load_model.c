@@ -126,6 +126,7 @@ static enum status take_state(struct engine_model *m, struct device *dev, bool p
     sizes->kv_bytes = m->pool->bytes;
     sizes->weight_bytes = m->model->weight_bytes;
     m->info.context = sizes->state.context;
+    m->info.n_sequences = sizes->state.n_sequences;
     m->info.kv_bytes = sizes->kv_bytes;
     m->info.weight_bytes = sizes->weight_bytes;
     return plan ? STATUS_OK : scheduler_new(m, &m->scheduler, err);

@@ -178,7 +178,7 @@ static enum status submit(struct exchange *x, struct generation *g, int32_t max_
                 .max_tokens = max_tokens, .min_tokens = g->fields.min_tokens,
                 .ignore_eos = g->fields.ignore_eos, .stop = g->fields.stop,
                 .n_stop = g->fields.n_stop, .n_logprobs = g->n_logprobs,
-                .echo_logprobs = g->echo_logprobs, .client = x->client,
+                .echo_logprobs = g->echo_logprobs, .client = x->client, .name = g->id,
                 .priority = g->fields.priority, .lookup = g->fields.lookup,
                 .script = g->script.ptr ? &g->script : NULL, .notify = wake, .notify_user = x,
             };

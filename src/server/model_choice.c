@@ -19,6 +19,16 @@ void model_unknown(struct exchange *x, struct str name)
     strbuf_release(&known);
 }
 
+void model_not_served(struct exchange *x, const struct shelf_model *m, const struct error *err)
+{
+    bool busy = err->status == STATUS_EXHAUSTED || err->status == STATUS_NO_MEMORY;
+    int status = busy ? 503 : err->status == STATUS_NOT_FOUND ? 404 : 500;
+    exchange_error(x, status, "model", NULL, "the model '%s' cannot be served: %s", m->id,
+                   err->message);
+    if (busy)
+        x->retry_after = "5";
+}
+
 bool model_choose(struct exchange *x)
 {
     struct server *s = x->server;
@@ -42,14 +52,7 @@ bool model_choose(struct exchange *x)
         x->served = m;
         return true;
     }
-    bool busy = status == STATUS_EXHAUSTED || status == STATUS_NO_MEMORY;
-    if (busy)
-        x->retry_after = "5";
-    exchange_error(x,
-                   busy                         ? 503
-                   : status == STATUS_NOT_FOUND ? 404
-                                                : 500,
-                   "model", NULL, "the model '%s' cannot be served: %s", m->id, err.message);
+    model_not_served(x, m, &err);
     return false;
 }
 

@@ -4,6 +4,8 @@
 
 #include "server/exchange.h"
 
+/* Why acquiring it failed: 503 when memory or seats are short for now, 404, 500. */
+void model_not_served(struct exchange *, const struct shelf_model *, const struct error *);
 /* The model that the body names, loaded if need be: worker threads only. Without a name, or with
  * an unknown one unless --strict-model, it is the first. False: the exchange has its error. */
 bool model_choose(struct exchange *);

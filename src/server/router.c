@@ -8,6 +8,7 @@
 #include "server/dialect_openai_models.h"
 #include "server/metrics_routes.h"
 #include "server/model_routes.h"
+#include "server/slot_routes.h"
 #include "server/status_routes.h"
 
 static const struct route routes[] = {
@@ -29,6 +30,7 @@ static const struct route routes[] = {
     { "/version", ROUTE_GET | ROUTE_INLINE, NULL, status_version },
     { "/metrics", ROUTE_GET | ROUTE_INLINE | ROUTE_METRICS, NULL, metrics_text },
     { "/metrics/json", ROUTE_GET | ROUTE_INLINE | ROUTE_METRICS, NULL, metrics_json },
+    { "/slots", ROUTE_GET | ROUTE_INLINE, NULL, slot_routes_list },
     { "/props", ROUTE_GET | ROUTE_INLINE, NULL, status_props },
     { "/", ROUTE_GET | ROUTE_OPEN | ROUTE_INLINE, NULL, status_root },
 };

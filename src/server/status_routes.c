@@ -128,13 +128,11 @@ void status_props(struct exchange *x)
         return;
     }
     const struct engine_model_info *info = exchange_model(x);
-    struct engine_status now;
-    engine_status(s->engine, &now);
     struct str source = chat_template_source(info->chat);
     json_t *value = json_pack(
         "{s:s,s:s,s:s,s:i,s:i,s:i,s:o,s:o,s:s,s:{s:b,s:b},s:[s,s,s],s:o}", "model_path", info->path,
         "model_alias", m->id, "build_info", "ingot " INGOT_VERSION, "context", info->context,
-        "total_slots", now.n_sequences, "max_output_tokens", s->options.max_output_tokens,
+        "total_slots", info->n_sequences, "max_output_tokens", s->options.max_output_tokens,
         "default_generation_settings", sampling_json(s, info), "chat_template",
         json_stringn(source.ptr ? source.ptr : "", source.len), "chat_template_source",
         info->chat_is_fallback ? "fallback" : "model", "modalities", "vision", 0, "image_out", 0,
