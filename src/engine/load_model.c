@@ -110,11 +110,7 @@ static enum status load_weights(struct engine *e, struct engine_model *m, struct
 {
     if (progress)
         TRY(check_weights_fit(e, m->source, dev, err));
-    TRY(model_load(m->source, dev, &m->model, progress, err));
-    if (weight_file_damaged(m->source->weights))
-        return error_set(err, STATUS_IO, "%s: the file was cut short or damaged while it was read",
-                         m->source->path);
-    return STATUS_OK;
+    return model_load(m->source, dev, &m->model, progress, err);
 }
 
 static enum status take_state(struct engine_model *m, struct device *dev, bool plan,
@@ -152,6 +148,18 @@ static enum status fill(struct engine *e, struct device *dev, const char *path,
     return STATUS_OK;
 }
 
+/* A file that somebody cuts while it is read can fail anywhere, or nowhere: what the reader met
+ * is not what is wrong. */
+static enum status check_whole(const struct model_source *source, enum status status,
+                               struct error *err)
+{
+    const struct weight_file *file = source ? source->weights : NULL;
+    if (!file || !(weight_file_damaged(file) || weight_file_changed(file)))
+        return status;
+    return error_set(err, STATUS_IO, "%s: the file was cut short or written to while it was read",
+                     source->path);
+}
+
 enum status load_model(struct engine *e, struct device *dev, const char *path,
                        const struct model_progress *progress, struct engine_model **out,
                        struct error *err)
@@ -159,6 +167,7 @@ enum status load_model(struct engine *e, struct device *dev, const char *path,
     struct engine_model *m = mem_new(struct engine_model);
     m->engine = e;
     enum status status = fill(e, dev, path, progress, m, err);
+    status = check_whole(m->source, status, err);
     if (status != STATUS_OK) {
         load_model_free(m);
         return status;

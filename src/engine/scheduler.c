@@ -108,16 +108,15 @@ static bool pass_is_moot(void *user)
 static enum status check_file(struct scheduler *s, struct error *err)
 {
     const struct weight_file *file = s->model->source->weights;
-    if (weight_file_damaged(file))
-        return error_set(err, STATUS_IO, "%s: the model file was cut short or damaged while in "
-                         "use; load it again", s->model->info.path);
     uint64_t now = clock_ns();
-    if (!s->reads_file || now - s->looked_ns < LOOK_AT_FILE_NS)
-        return STATUS_OK;
-    if (weight_file_changed(file))
-        return error_set(err, STATUS_IO, "%s: the model file was written to while in use; load it "
-                         "again", s->model->info.path);
-    s->looked_ns = now;
+    bool look = s->reads_file && now - s->looked_ns >= LOOK_AT_FILE_NS;
+    if (weight_file_damaged(file) || (look && weight_file_changed(file)))
+        return error_set(err, STATUS_IO,
+                         "%s: the model file was cut short or written to while in "
+                         "use; load it again",
+                         s->model->info.path);
+    if (look)
+        s->looked_ns = now;
     return STATUS_OK;
 }
 
