@@ -230,6 +230,11 @@ static int run(const struct options *o)
     return state;
 }
 
+static bool needs_model(const struct options *o)
+{
+    return !options_given(o, "models-dir") || o->n_arguments > 0;
+}
+
 static const struct option_group *const groups[] = {
     &model_options,    &server_options,   &engine_options,  &device_options,
     &template_options, &sampling_options, &foreign_options, NULL,
@@ -245,4 +250,5 @@ const struct cli_command cmd_serve = {
     .run = run,
     .example = "ingot serve model.gguf --port 8080",
     .model_argument = true,
+    .needs_model = needs_model,
 };

@@ -154,7 +154,7 @@ static const struct option foreign_rows[] = {
                 "nothing is downloaded; fetch a model first, for example with hf download "
                 "--local-dir DIR"),
     OPT_REFUSED("--draft-model -md --model-draft --mtp-model --assistant --draft-depth "
-                "--draft-max --speculation --spec --spec-type",
+                "--draft-max --speculation --spec --spec-type --draft-logits",
                 "this version drafts by --lookup only"),
     OPT_REFUSED("--grammar --grammar-file --json-schema -j -jf",
                 "this version does not constrain answers"),
