@@ -83,6 +83,7 @@ enum status engine_setup_read(struct engine_setup *s, const struct options *o, s
     e->device = options_text(o, "device");
     e->n_threads = (int)options_int(o, "threads");
     e->mlock = options_flag(o, "mlock");
+    e->no_mmap = !options_flag(o, "mmap");
     e->tokenizer_path = options_text(o, "tokenizer");
     e->chat_template = options_text(o, "chat-template");
     if (options_given(o, "chat-template-file")) {

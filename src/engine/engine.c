@@ -119,9 +119,6 @@ static enum status open_device(const struct engine_options *o, struct device **o
     if (strcmp(name, "auto") != 0 && strcmp(name, "cpu") != 0)
         return error_set(err, STATUS_UNSUPPORTED,
                          "device '%s': this version computes on the CPU only (auto, cpu)", name);
-    if (o->no_mmap)
-        return error_set(err, STATUS_UNSUPPORTED, "reading a model without mapping it is not "
-                         "supported");
     struct cpu_device_options cpu = {
         .n_threads = o->n_threads, .exact = o->exact, .deterministic = o->deterministic,
         .isa = o->isa,

@@ -100,8 +100,9 @@ static enum status check_weights_fit(struct engine *e, const struct model_source
                                      struct device *dev, struct error *err)
 {
     int64_t resident, mapped;
-    (void)e;
     TRY(model_plan_bytes(source, dev, &resident, &mapped, err));
+    if (e->options.no_mmap)
+        resident += file_bytes(source->weights);
     return model_sizes_check_weights(resident, err);
 }
 
@@ -110,6 +111,8 @@ static enum status load_weights(struct engine *e, struct engine_model *m, struct
 {
     if (progress)
         TRY(check_weights_fit(e, m->source, dev, err));
+    if (progress && e->options.no_mmap)
+        TRY(model_source_read_in(m->source, err));
     return model_load(m->source, dev, &m->model, progress, err);
 }
 
