@@ -6,9 +6,9 @@
  * Without the guard the signal kills the process as the system does by default.
  * A file that is removed, or replaced by renaming another over it, stays readable as it was. One
  * that is written to in place shows its new bytes: mapped_file_changed() notices.
- * mapped_file_read_in() puts a copy in anonymous memory where the mapping was: every pointer into it
- * stays good, and nothing that happens to the file afterwards matters. Then there is nothing to
- * forget, and no damage.
+ * mapped_file_read_in() puts a copy in anonymous memory where the mapping was: every pointer into
+ * it stays good, and nothing that happens to the file afterwards matters. Then there is nothing
+ * to forget, and no damage.
  * Threads: open, read in and close by one owner; reading and mapped_file_damaged() by anyone. */
 #ifndef BASE_MAPPED_FILE_H
 #define BASE_MAPPED_FILE_H
