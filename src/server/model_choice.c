@@ -29,7 +29,7 @@ void model_not_served(struct exchange *x, const struct shelf_model *m, const str
         x->retry_after = "5";
 }
 
-bool model_choose(struct exchange *x)
+bool model_choose(struct exchange *x, bool may_load)
 {
     struct server *s = x->server;
     struct error err = { 0 };
@@ -47,8 +47,13 @@ bool model_choose(struct exchange *x)
         }
         m = m ? m : &s->shelf.entry[0];
     }
-    enum status status = model_shelf_acquire(&s->shelf, m, false, &err);
-    if (status == STATUS_OK) {
+    if (model_shelf_try_acquire(&s->shelf, m)) {
+        x->served = m;
+        return true;
+    }
+    if (!may_load)
+        return false;
+    if (model_shelf_acquire(&s->shelf, m, false, &err) == STATUS_OK) {
         x->served = m;
         return true;
     }

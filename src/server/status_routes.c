@@ -12,7 +12,15 @@
 
 static const char *state_name(const struct server *s)
 {
-    return atomic_load(&s->draining) ? "draining" : "ok";
+    return atomic_load(&s->draining) ? "draining" : atomic_load(&s->loading) ? "loading" : "ok";
+}
+
+static void reply_state(struct exchange *x, const json_t *value)
+{
+    bool ready = !atomic_load(&x->server->draining) && !atomic_load(&x->server->loading);
+    exchange_reply_json(x, ready ? 200 : 503, value);
+    if (!ready)
+        x->retry_after = "1";
 }
 
 /* Whether the caller may see more than the status. */
@@ -61,7 +69,7 @@ void status_health(struct exchange *x)
         json_decref(more);
         add_memory(value, x);
     }
-    exchange_reply_json(x, atomic_load(&s->draining) ? 503 : 200, value);
+    reply_state(x, value);
     json_decref(value);
 }
 
@@ -74,11 +82,8 @@ void status_live(struct exchange *x)
 
 void status_ready(struct exchange *x)
 {
-    bool draining = atomic_load(&x->server->draining);
     json_t *value = json_pack("{s:s}", "status", state_name(x->server));
-    if (draining)
-        x->retry_after = "1";
-    exchange_reply_json(x, draining ? 503 : 200, value);
+    reply_state(x, value);
     json_decref(value);
 }
 
