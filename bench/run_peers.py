@@ -21,6 +21,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PEER = "llama-cpp-python==0.3.36"
+PROGRAMS = ("llama-bench", "llama-completion", "llama-server")
 PROMPT, ANSWER = 512, 64
 FLOORS = {"prompt": 1.0, "decode": 1.0}
 START_CEILING = 0.5
@@ -29,7 +30,7 @@ START_CEILING = 0.5
 def build_peer():
     folder = os.path.join(ROOT, "build", "peer")
     programs = glob.glob(f"{folder}/*/vendor/llama.cpp/build/bin")
-    if programs and os.path.exists(os.path.join(programs[0], "llama-bench")):
+    if programs and all(os.path.exists(os.path.join(programs[0], p)) for p in PROGRAMS):
         return programs[0]
     os.makedirs(folder, exist_ok=True)
     subprocess.run(
@@ -70,7 +71,7 @@ def build_peer():
         stdout=subprocess.DEVNULL,
     )
     subprocess.run(
-        ["cmake", "--build", f"{source}/build", "--target", "llama-bench", "llama-completion"],
+        ["cmake", "--build", f"{source}/build", "--target", *PROGRAMS],
         check=True,
         stdout=subprocess.DEVNULL,
     )
@@ -213,19 +214,24 @@ def peak_rss(ingot, model):
     return int(out) / 1024
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peer")
-    parser.add_argument("--repeat", type=int, default=5)
-    arguments = parser.parse_args()
+def program_and_models():
+    """Path of ingot, and of each model by its name."""
     ingot = os.environ.get("INGOT", os.path.join(ROOT, "build", "release", "ingot"))
     cache = os.path.join(os.path.expanduser("~"), ".cache", "ingot")
-    models = {
+    return ingot, {
         "SmolLM2-135M Q4_1": os.environ.get("INGOT_SMOLLM2")
         or f"{cache}/SmolLM2-135M-Instruct.Q4_1.gguf",
         "Gemma 3 270M Q4_K_M": os.environ.get("INGOT_GEMMA3")
         or f"{cache}/gemma-3-270m.Q4_K_M.gguf",
     }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peer")
+    parser.add_argument("--repeat", type=int, default=5)
+    arguments = parser.parse_args()
+    ingot, models = program_and_models()
     peer = arguments.peer or build_peer()
     print(
         f"{processor()}, {os.cpu_count()} CPUs, {time.strftime('%Y-%m-%d')}, best of "

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/compiler.h"
 #include "base/mem.h"
 
 /* The guard's table. It has to be static: a signal handler reaches nothing else. A slot is free
@@ -128,6 +129,80 @@ enum status mapped_file_open(struct mapped_file *f, const char *path, struct err
     return s;
 }
 
+static enum status check_same(const struct mapped_file *f, int fd, struct error *err)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0)
+        return error_set(err, STATUS_IO, "%s: cannot read its size: %s", f->path, strerror(errno));
+    if (info.st_dev != f->device || info.st_ino != f->inode)
+        return error_set(err, STATUS_IO, "%s: another file took its place while it was read",
+                         f->path);
+    if ((size_t)info.st_size < f->size)
+        return error_set(err, STATUS_IO, "%s: became shorter while it was read: expected %zu "
+                         "bytes, found %lld", f->path, f->size, (long long)info.st_size);
+    if ((size_t)info.st_size != f->size || info.st_mtim.tv_sec != f->modified.tv_sec ||
+        info.st_mtim.tv_nsec != f->modified.tv_nsec)
+        return error_set(err, STATUS_IO, "%s: was written to while it was read", f->path);
+    return STATUS_OK;
+}
+
+static enum status read_whole(const struct mapped_file *f, int fd, uint8_t *out, struct error *err)
+{
+    for (size_t at = 0; at < f->size;) {
+        ssize_t n = pread(fd, out + at, MIN(f->size - at, (size_t)1 << 30), (off_t)at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return error_set(err, STATUS_IO, "%s: cannot read: %s", f->path, strerror(errno));
+        if (n == 0)
+            return error_set(err, STATUS_IO, "%s: became shorter while it was read: expected %zu "
+                             "bytes, found %zu", f->path, f->size, at);
+        at += (size_t)n;
+    }
+    return check_same(f, fd, err);
+}
+
+/* The copy takes the mapping's address at once, when it is whole. */
+static enum status replace_mapping(struct mapped_file *f, uint8_t *copy, struct error *err)
+{
+    if (mprotect(copy, f->size, PROT_READ) != 0 ||
+        mremap(copy, f->size, f->size, MREMAP_MAYMOVE | MREMAP_FIXED,
+               (void *)(uintptr_t)f->bytes) == MAP_FAILED)
+        return error_set(err, STATUS_NO_MEMORY, "%s: cannot move %zu bytes: %s", f->path, f->size,
+                         strerror(errno));
+    return STATUS_OK;
+}
+
+enum status mapped_file_read_in(struct mapped_file *f, struct error *err)
+{
+    if (!f->path || f->borrowed || f->in_memory)
+        return STATUS_OK;
+    int fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return error_set(err, STATUS_IO, "%s: cannot open: %s", f->path, strerror(errno));
+    enum status s = check_same(f, fd, err);
+    uint8_t *copy = MAP_FAILED;
+    if (s == STATUS_OK && f->size > 0) {
+        copy = mmap(NULL, f->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        s = copy == MAP_FAILED ? error_set(err, STATUS_NO_MEMORY, "%s: no memory for %zu bytes",
+                                           f->path, f->size)
+                               : read_whole(f, fd, copy, err);
+    }
+    close(fd);
+    if (s == STATUS_OK && copy != MAP_FAILED)
+        s = replace_mapping(f, copy, err);
+    if (s != STATUS_OK) {
+        if (copy != MAP_FAILED)
+            munmap(copy, f->size);
+        return s;
+    }
+    if (f->slot >= 0)
+        atomic_store(&slots[f->slot].begin, 0);
+    f->slot = -1;
+    f->in_memory = true;
+    return STATUS_OK;
+}
+
 void mapped_file_borrow(struct mapped_file *f, const char *label, const void *bytes, size_t n)
 {
     *f = (struct mapped_file){ .bytes = n ? bytes : "", .size = n, .slot = -1, .borrowed = true };
@@ -154,7 +229,7 @@ bool mapped_file_damaged(const struct mapped_file *f)
 bool mapped_file_changed(const struct mapped_file *f)
 {
     struct stat info;
-    if (!f->path || f->borrowed || stat(f->path, &info) != 0)
+    if (!f->path || f->borrowed || f->in_memory || stat(f->path, &info) != 0)
         return false;
     if (info.st_dev != f->device || info.st_ino != f->inode)
         return false; /* another file has the name now; ours lives on */
@@ -164,7 +239,7 @@ bool mapped_file_changed(const struct mapped_file *f)
 
 void mapped_file_forget(const struct mapped_file *f, size_t offset, size_t n)
 {
-    if (!f->path || f->borrowed || offset >= f->size)
+    if (!f->path || f->borrowed || f->in_memory || offset >= f->size)
         return;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t end = n > f->size - offset ? f->size : offset + n;

@@ -33,6 +33,7 @@ struct cli_command {
     int (*run)(const struct options *o);
     const char *example; /* one command line for its help; NULL: none */
     bool model_argument; /* the first argument is MODEL, and may come from --model instead */
+    bool (*needs_model)(const struct options *o); /* NULL: a model_argument is always needed */
 };
 
 /* All commands, in the order of help; ends with NULL. */
@@ -47,7 +48,8 @@ int cli_usage(const char *format, ...) PRINTF_LIKE(1, 2);
 void cli_note(const struct options *o, const char *format, ...) PRINTF_LIKE(2, 3);
 
 /* The MODEL of a command with model_argument: the argument or --model, else ./model.gguf or
- * ./gguf/model.gguf; NOT_FOUND lists what was looked for. With --model set, the arguments that
+ * ./gguf/model.gguf; NOT_FOUND lists what was looked for (main.c has asked, and made it a usage
+ * error, before a command runs that needs one). With --model set, the arguments that
  * are no flags begin at *n_used = 0, else at 1. */
 MUST_CHECK enum status cli_model(const struct options *o, const char **path, size_t *n_used,
                                  struct error *err);

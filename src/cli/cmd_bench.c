@@ -27,7 +27,9 @@ static const struct option rows[] = {
     OPT_TEXT("--write", "FILE", NULL, "keep the weights of --shape in this GGUF file"),
     OPT_TEXT("--n-prompt -p", "N,...", "512", "prompt lengths (0: none)"),
     OPT_TEXT("--n-gen -n", "N,...", "128", "tokens written (0: none)"),
-    OPT_TEXT("--n-depth -d", "N,...", "0", "tokens that lie before what is measured"),
+    OPT_TEXT("--n-depth -d", "N,...", "0",
+             "tokens that lie before what is measured; with --url, the prompt before what is "
+             "written (0: 16 tokens)"),
     OPT_TEXT("--streams -s", "N,...", "1", "answers written side by side"),
     OPT_TEXT("--threads -t --cpu-threads", "N,...", "auto", "compute threads (auto: the cores)"),
     OPT_INT("--repetitions -r", "N", "5", 1, 1000, "measured runs of each test"),
@@ -289,9 +291,10 @@ static json_t *waits_json(const struct bench_waits *w)
     return json_pack("{s:f, s:f, s:f}", "p50", w->p50, "p95", w->p95, "p99", w->p99);
 }
 
-/* The tests of one depth against a running server: rows as of a model, and the waits. */
+/* The tests of one depth against a running server: rows as of a model, and the waits. A client
+ * cannot tell a depth from a prompt, so what is read has no depth and is measured once. */
 static enum status drive_server(struct bench *b, const struct bench_server *server, int depth,
-                                struct error *err)
+                                bool reading, struct error *err)
 {
     struct bench_test *tests;
     size_t n = list_tests(b, depth, &tests);
@@ -299,6 +302,10 @@ static enum status drive_server(struct bench *b, const struct bench_server *serv
     for (size_t i = 0; i < n && s == STATUS_OK; i++) {
         struct bench_result result;
         struct bench_waits first, gap;
+        if (tests[i].n_gen == 0 && !reading)
+            continue;
+        if (tests[i].n_gen == 0)
+            tests[i].n_depth = 0;
         s = bench_url_run(server, &tests[i], (int)options_int(b->o, "repetitions"), &result, &first,
                           &gap, err);
         if (s != STATUS_OK)
@@ -323,7 +330,7 @@ static enum status bench_running_server(struct bench *b, struct error *err)
         printf("%s at %s\n%-24s %7s %12s %12s %9s\n", server.model, options_text(b->o, "url"),
                "test", "threads", "tokens/s", "best", "+-");
     for (int i = 0; i < b->depth.n; i++)
-        TRY(drive_server(b, &server, b->depth.item[i], err));
+        TRY(drive_server(b, &server, b->depth.item[i], i == 0, err));
     return STATUS_OK;
 }
 
@@ -356,25 +363,54 @@ static int compare(const struct options *o)
     return s == STATUS_OK ? CLI_OK : cli_fail(&err);
 }
 
+static bool is_compare(const struct options *o)
+{
+    return o->n_arguments > 0 && str_is(str_of(options_argument(o, 0)), "compare");
+}
+
+static bool needs_model(const struct options *o)
+{
+    return !is_compare(o) && !options_given(o, "url") && !options_given(o, "shape") &&
+           !options_flag(o, "peak");
+}
+
+/* What only a model of our own, or only a server, has: the usage error of the first such flag. */
+static int check_url_flags(const struct options *o)
+{
+    static const char *const ours[] = {
+        "threads", "device", "batch-size", "cache-type-k", "cache-type-v", "exact", "peak",
+        "write",   "shape",
+    };
+    bool url = options_given(o, "url");
+    for (size_t i = 0; i < ARRAY_SIZE(ours) && url; i++)
+        if (options_given(o, ours[i]))
+            return cli_usage("bench: --%s has no meaning with --url: the server decides it",
+                             ours[i]);
+    if (url && (options_given(o, "model") || o->n_arguments > 0))
+        return cli_usage("bench: --url drives the model of a server, found another one");
+    if (!url && options_given(o, "api-key"))
+        return cli_usage("bench: --api-key is the key of --url, which is not given");
+    return CLI_OK;
+}
+
 static int run_bench(const struct options *o)
 {
     struct error err = { 0 };
-    if (o->n_arguments > 0 && str_is(str_of(options_argument(o, 0)), "compare"))
+    if (is_compare(o))
         return compare(o);
+    int state = check_url_flags(o);
+    if (state != CLI_OK)
+        return state;
     if (o->n_arguments > 1)
         return cli_usage("bench takes one model, found '%s' behind it", options_argument(o, 1));
     struct bench b = { .o = o, .results = json_array() };
     enum status s = read_lists(&b, &err);
-    int state = CLI_OK;
     if (s != STATUS_OK)
         state = cli_usage("bench: %s", err.message);
     else if (options_given(o, "write") && !options_given(o, "shape"))
         state = cli_usage("bench: --write keeps the weights of --shape, which is not given");
     else if (options_given(o, "shape") && (options_given(o, "model") || o->n_arguments > 0))
         state = cli_usage("bench: expected a model or --shape, found both");
-    else if (options_given(o, "url") && (options_given(o, "model") || options_given(o, "shape") ||
-                                         o->n_arguments > 0))
-        state = cli_usage("bench: --url drives the model of a server, found another one");
     else if ((s = bench(&b, &err)) != STATUS_OK)
         state = cli_fail(&err);
     else if (options_flag(o, "json"))
@@ -399,6 +435,7 @@ const struct cli_command cmd_bench = {
     .groups = groups,
     .max_arguments = 3,
     .model_argument = true,
+    .needs_model = needs_model,
     .run = run_bench,
     .example = "ingot bench model.gguf -p 512 -n 128 -t 1,2",
 };

@@ -27,10 +27,23 @@ struct output {
     struct event done;
 };
 
-static int count_inputs(const struct options *o)
+/* A prompt comes from one place. */
+static int check_inputs(const struct options *o)
 {
-    return options_given(o, "prompt") + options_given(o, "file") + options_given(o, "messages") +
-           options_given(o, "tokens");
+    static const char *const names[] = { "prompt", "file", "messages", "tokens" };
+    const char *found = NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+        if (!options_given(o, names[i]))
+            continue;
+        if (found)
+            return cli_usage("generate: expected one prompt, found two: --%s and --%s", found,
+                             names[i]);
+        found = names[i];
+    }
+    if (!found)
+        return cli_usage("generate: expected a prompt: one of --prompt, --file, --messages, "
+                         "--tokens");
+    return CLI_OK;
 }
 
 static enum status read_prompt(const struct options *o, const struct engine_model_info *info,
@@ -233,8 +246,9 @@ static enum status generate(const struct options *o, struct engine_setup *s, str
 static int run_generate(const struct options *o)
 {
     struct error err = { 0 };
-    if (count_inputs(o) != 1)
-        return cli_usage("generate: expected one of --prompt, --file, --messages, --tokens");
+    int state = check_inputs(o);
+    if (state != CLI_OK)
+        return state;
     struct engine_setup setup = { 0 };
     enum status status = generate(o, &setup, &err);
     engine_setup_release(&setup);
@@ -260,5 +274,5 @@ const struct cli_command cmd_generate = {
     .max_arguments = 1,
     .model_argument = true,
     .run = run_generate,
-    .example = "ingot generate model.gguf -p 'What is the capital of France?'",
+    .example = "ingot generate model.gguf -p 'What is the capital city of France?'",
 };

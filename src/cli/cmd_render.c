@@ -199,6 +199,11 @@ static int run_render(const struct options *o)
     return status == STATUS_OK ? CLI_OK : cli_fail(&err);
 }
 
+static bool needs_model(const struct options *o)
+{
+    return !options_given(o, "template") && options_given(o, "messages");
+}
+
 static const struct option_group *const groups[] = { &render_options, &model_options,
                                                      &template_options, NULL };
 
@@ -209,6 +214,7 @@ const struct cli_command cmd_render = {
     .groups = groups,
     .max_arguments = 1,
     .model_argument = true,
+    .needs_model = needs_model,
     .run = run_render,
     .example = "ingot render model.gguf --messages conversation.json",
 };

@@ -185,9 +185,25 @@ static enum status warm_up(struct engine *engine, struct engine_model *model, st
     return status;
 }
 
+/* The port is bound first, so that who waits for the model can ask for its state. */
+static enum status start(struct serve *s, const struct options *o, struct engine *engine,
+                         const struct server_model *models, size_t n_models,
+                         struct server **server, struct engine_model **model, struct error *err)
+{
+    TRY(server_start(&s->server, engine, models, n_models, server, err));
+    enum status status = server_load(*server, model, err);
+    progress_end(&s->setup.progress);
+    if (status == STATUS_OK && options_flag(o, "warmup"))
+        status = warm_up(engine, *model, err);
+    if (status == STATUS_OK)
+        server_ready(*server);
+    return status;
+}
+
 static int serve(struct serve *s, const struct options *o, struct error *err)
 {
     struct engine *engine = NULL;
+    struct engine_model *model = NULL;
     struct server_model *models;
     struct server *server = NULL;
     size_t n_models;
@@ -197,15 +213,14 @@ static int serve(struct serve *s, const struct options *o, struct error *err)
     raise_file_limit();
     if (serve_models_read(&s->setup.arena, o, &s->setup.engine, &models, &n_models, err) !=
             STATUS_OK ||
-        engine_setup_load(&s->setup, o, models[0].path, &engine, &models[0].model, err) !=
-            STATUS_OK)
+        engine_setup_open(&s->setup, o, &engine, err) != STATUS_OK)
         return cli_fail(err);
-    if ((options_flag(o, "warmup") && warm_up(engine, models[0].model, err) != STATUS_OK) ||
-        server_start(&s->server, engine, models, n_models, &server, err) != STATUS_OK) {
+    if (start(s, o, engine, models, n_models, &server, &model, err) != STATUS_OK) {
+        server_stop(server);
         engine_free(engine);
         return cli_fail(err);
     }
-    print_banner(s, server, models[0].model);
+    print_banner(s, server, model);
     print_others(s, models, n_models);
     sigwait(&ends, &which);
     pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
@@ -230,6 +245,11 @@ static int run(const struct options *o)
     return state;
 }
 
+static bool needs_model(const struct options *o)
+{
+    return !options_given(o, "models-dir") || o->n_arguments > 0;
+}
+
 static const struct option_group *const groups[] = {
     &model_options,    &server_options,   &engine_options,  &device_options,
     &template_options, &sampling_options, &foreign_options, NULL,
@@ -245,4 +265,5 @@ const struct cli_command cmd_serve = {
     .run = run,
     .example = "ingot serve model.gguf --port 8080",
     .model_argument = true,
+    .needs_model = needs_model,
 };

@@ -83,6 +83,7 @@ enum status engine_setup_read(struct engine_setup *s, const struct options *o, s
     e->device = options_text(o, "device");
     e->n_threads = (int)options_int(o, "threads");
     e->mlock = options_flag(o, "mlock");
+    e->no_mmap = !options_flag(o, "mmap");
     e->tokenizer_path = options_text(o, "tokenizer");
     e->chat_template = options_text(o, "chat-template");
     if (options_given(o, "chat-template-file")) {
@@ -174,19 +175,22 @@ static void show_progress(void *user, int64_t done, int64_t all)
     progress_update(user, (uint64_t)done, (uint64_t)all);
 }
 
+enum status engine_setup_open(struct engine_setup *s, const struct options *o,
+                              struct engine **engine, struct error *err)
+{
+    progress_start(&s->progress, "loading", options_flag(o, "quiet"));
+    s->engine.progress = show_progress;
+    s->engine.progress_user = &s->progress;
+    return engine_new(&s->engine, engine, err);
+}
+
 enum status engine_setup_load(struct engine_setup *s, const struct options *o, const char *path,
                               struct engine **engine, struct engine_model **model,
                               struct error *err)
 {
-    struct progress progress;
-    progress_start(&progress, "loading", options_flag(o, "quiet"));
-    s->engine.progress = show_progress;
-    s->engine.progress_user = &progress;
-    enum status status = engine_new(&s->engine, engine, err);
-    if (status != STATUS_OK)
-        return status;
-    status = engine_load(*engine, path, model, err);
-    progress_end(&progress);
+    TRY(engine_setup_open(s, o, engine, err));
+    enum status status = engine_load(*engine, path, model, err);
+    progress_end(&s->progress);
     if (status != STATUS_OK) {
         engine_free(*engine);
         *engine = NULL;

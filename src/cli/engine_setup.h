@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/term.h"
 #include "engine/engine.h"
 
 struct engine_setup {
@@ -21,6 +22,7 @@ struct engine_setup {
     bool ignore_eos;
     const struct str *script;   /* raw assistant turns */
     size_t n_script;
+    struct progress progress;   /* the engine borrows it */
     struct log_sink log;        /* "note: ..." on stderr; levels by --quiet and --verbose */
 };
 
@@ -32,7 +34,11 @@ MUST_CHECK enum status engine_setup_read_sampling(struct engine_setup *, const s
                                                   struct error *err);
 void engine_setup_release(struct engine_setup *);
 
-/* Makes the engine and loads the model, with a progress line on a terminal. */
+/* Makes the engine alone; what it loads until progress_end(&progress) has a progress line on a
+ * terminal. */
+MUST_CHECK enum status engine_setup_open(struct engine_setup *, const struct options *,
+                                         struct engine **, struct error *err);
+/* Makes the engine and loads the model. */
 MUST_CHECK enum status engine_setup_load(struct engine_setup *, const struct options *,
                                          const char *model_path, struct engine **,
                                          struct engine_model **, struct error *err);

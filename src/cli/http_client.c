@@ -4,12 +4,12 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include "base/strbuf.h"
+#include "cli/http_answer.h"
 
 #define MAX_HEAD (64 << 10)
 #define SILENCE_SECONDS 300
@@ -63,64 +63,6 @@ static enum status open_connection(const struct http_url *url, int *out, struct 
     return STATUS_OK;
 }
 
-/* Where a body is: between chunks, inside one, behind the last. */
-struct body_reader {
-    bool chunked, ended, in_size, any_digit, in_extension;
-    size_t left; /* of the chunk */
-    int skip;    /* line end behind a chunk's data */
-    bool bad;
-};
-
-static void read_size_byte(struct body_reader *r, char c)
-{
-    int digit = c >= '0' && c <= '9'                 ? c - '0'
-                : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10
-                                                     : -1;
-    if (c == '\n') {
-        r->bad |= !r->any_digit;
-        r->ended = r->left == 0;
-        r->in_size = false;
-    } else if (digit >= 0 && !r->in_extension) {
-        r->bad |= r->left > (SIZE_MAX >> 5);
-        r->left = r->left * 16 + (size_t)digit;
-        r->any_digit = true;
-    } else {
-        r->in_extension = true;
-    }
-}
-
-static void read_body(struct body_reader *r, struct str in,
-                      void (*piece)(void *user, struct str part), void *user)
-{
-    if (!r->chunked) {
-        piece(user, in);
-        return;
-    }
-    for (size_t i = 0; i < in.len && !r->ended && !r->bad;) {
-        if (r->in_size) {
-            read_size_byte(r, in.ptr[i++]);
-        } else if (r->left > 0) {
-            size_t n = r->left < in.len - i ? r->left : in.len - i;
-            piece(user, str_slice(in, i, i + n));
-            r->left -= n;
-            i += n;
-            r->skip = 2;
-        } else if (--r->skip == 0) {
-            i++;
-            r->in_size = true;
-            r->any_digit = r->in_extension = false;
-        } else {
-            i++;
-        }
-    }
-}
-
-static void keep_start(void *user, struct str part)
-{
-    struct strbuf *b = user;
-    strbuf_add(b, part);
-}
-
 static enum status send_all(int s, struct str data, struct error *err)
 {
     while (data.len > 0) {
@@ -149,58 +91,20 @@ static enum status send_request(int s, const struct http_url *url, const char *p
     return status == STATUS_OK ? send_all(s, body, err) : status;
 }
 
-/* The head's end in `head`, after reading; what follows it is the beginning of the body. */
-static enum status read_head(int s, struct strbuf *head, size_t *end, struct error *err)
+static enum status read_answer(int s, struct http_answer *answer, struct error *err)
 {
-    char buffer[4096];
-    while ((*end = str_find(strbuf_str(head), STR("\r\n\r\n"), 0)) == STR_NONE) {
-        ssize_t n = recv(s, buffer, sizeof(buffer), 0);
-        if (n <= 0 || head->overflow)
-            return error_set(err, STATUS_IO, "expected the head of an HTTP answer, found %s",
-                             n == 0  ? "the end"
-                             : n < 0 ? strerror(errno)
-                                     : "too much");
-        strbuf_append(head, buffer, (size_t)n);
-    }
-    *end += 4;
-    return STATUS_OK;
-}
-
-static enum status read_answer(int s, void (*piece)(void *user, struct str part), void *user,
-                               struct error *err)
-{
-    struct strbuf head, refusal;
-    size_t end;
     char buffer[16384];
-    strbuf_init(&head, MAX_HEAD);
-    strbuf_init(&refusal, 300);
-    enum status status = read_head(s, &head, &end, err);
-    if (status == STATUS_OK) {
-        size_t length = head.len;
-        strbuf_putc(&head, 0);
-        struct str text = { head.ptr, length };
-        bool good = str_starts(text, STR("HTTP/1.1 200")) || str_starts(text, STR("HTTP/1.0 200"));
-        struct body_reader r = { .in_size = true };
-        head.ptr[end - 1] = 0;
-        r.chunked = strcasestr(head.ptr, "\r\ntransfer-encoding: chunked") != NULL;
-        if (!good) {
-            piece = keep_start;
-            user = &refusal;
-        }
-        read_body(&r, str_slice(text, end, text.len), piece, user);
-        ssize_t n = 1;
-        while (!r.ended && !r.bad && (n = recv(s, buffer, sizeof(buffer), 0)) > 0)
-            read_body(&r, (struct str){ buffer, (size_t)n }, piece, user);
-        if (!good)
-            status =
-                error_set(err, STATUS_IO, "the server answers %.*s: %.*s",
-                          (int)strcspn(head.ptr, "\r"), head.ptr, STR_ARG(strbuf_str(&refusal)));
-        else if (r.bad || n < 0 || (r.chunked && !r.ended))
-            status = error_set(err, STATUS_IO, "the server's answer breaks off");
+    while (!http_answer_done(answer)) {
+        ssize_t n = recv(s, buffer, sizeof(buffer), 0);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return error_set(err, STATUS_IO, "cannot read the answer: %s", strerror(errno));
+        if (n == 0)
+            break;
+        TRY(http_answer_feed(answer, (struct str){ buffer, (size_t)n }, err));
     }
-    strbuf_release(&head);
-    strbuf_release(&refusal);
-    return status;
+    return http_answer_end(answer, err);
 }
 
 enum status http_request(const struct http_url *url, const char *path, const char *key,
@@ -210,8 +114,11 @@ enum status http_request(const struct http_url *url, const char *path, const cha
     int s = -1;
     TRY(open_connection(url, &s, err));
     enum status status = send_request(s, url, path, key, body, err);
+    struct http_answer answer;
+    http_answer_init(&answer, piece, user);
     if (status == STATUS_OK)
-        status = read_answer(s, piece, user, err);
+        status = read_answer(s, &answer, err);
+    http_answer_release(&answer);
     close(s);
     return status;
 }

@@ -1,7 +1,7 @@
 /* http_client: one HTTP/1.1 request over a plain socket, its answer handed on in pieces.
  *
  * http:// only; https is refused by name. Each request has its own connection, which closes after
- * it. Chunked and unchunked bodies are read (RFC 9112, section 7.1), heads of at most 64 KiB.
+ * it; cli/http_answer.h reads what comes back.
  * Threads: any, one request each. */
 #ifndef CLI_HTTP_CLIENT_H
 #define CLI_HTTP_CLIENT_H

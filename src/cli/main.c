@@ -38,6 +38,31 @@ static int unknown_command(const char *given)
     return cli_usage("unknown command \"%s\"; ingot --help lists them", given);
 }
 
+/* Commands that have their place, but are not built: each is refused by its name. */
+static const struct {
+    const char *name, *reason;
+} absent_commands[] = {
+    { "grammar", "this version does not constrain answers" },
+    { "parse", "this version does not read tool calls and reasoning out of answers" },
+    { "imatrix", "this version reads importance matrices, it makes none" },
+    { "probe", "bench, and generate --json, give the counters of this version" },
+    { "transcript-audit", "this version writes no transcripts" },
+    { "pull", "nothing is downloaded; fetch a model first, for example with hf download" },
+    { "sessions", "this version keeps no sessions on disk" },
+    { "lens", "this version does not look inside of models" },
+    { "image", "this version draws no images" },
+    { "worker", "this version runs in one process" },
+};
+
+/* NULL: `given` is no such command. */
+static const char *why_absent(struct str given)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(absent_commands); i++)
+        if (str_is(given, absent_commands[i].name))
+            return absent_commands[i].reason;
+    return NULL;
+}
+
 static int unknown_global_flag(const char *given)
 {
     static const struct str names[] = { { "--help", 6 }, { "--version", 9 }, { "--man", 5 } };
@@ -57,6 +82,9 @@ static int show_help(const char *topic)
     }
     if (help_topic(&text, str_of(topic)))
         return print_and_release(&text);
+    const char *reason = why_absent(str_of(topic));
+    if (reason)
+        return cli_usage("%s is not built yet: %s", topic, reason);
     help_topics(&text);
     int state = cli_usage("no help on \"%s\"; themes: %s; or a command", topic, text.ptr);
     strbuf_release(&text);
@@ -97,6 +125,12 @@ static int check_arguments(const struct cli_command *c, const struct options *o)
     if (o->n_arguments > max)
         return cli_usage("%s: unexpected argument \"%s\"; usage: ingot %s %s", c->name,
                          o->arguments[max], c->name, c->usage);
+    struct error err;
+    const char *path;
+    size_t n_used;
+    if (c->model_argument && (!c->needs_model || c->needs_model(o)) &&
+        cli_model(o, &path, &n_used, &err) != STATUS_OK)
+        return cli_usage("%s: %s", c->name, err.message);
     return CLI_OK;
 }
 
@@ -148,6 +182,9 @@ int main(int argc, char **argv)
     if (str_starts(first, STR("-")))
         return unknown_global_flag(argv[1]);
     const struct cli_command *command = cli_find_command(first);
+    const char *reason = command ? NULL : why_absent(first);
+    if (reason)
+        return cli_usage("%s is not built yet: %s", argv[1], reason);
     if (!command)
         return unknown_command(argv[1]);
     return run_command(command, argc - 2, argv + 2);

@@ -105,6 +105,39 @@ static void put_attention(struct lister *l, struct op_case c)
         put(l, c);
 }
 
+/* Whole, in a window, and capped. */
+static void put_attention_variants(struct lister *l, struct op_case c)
+{
+    put_attention(l, c);
+    c.window = 24;
+    c.variant = 1;
+    put_attention(l, c);
+    c.window = 0;
+    c.softcap = 5;
+    put_attention(l, c);
+}
+
+/* Every geometry and length with one type; the others differ only in how a row is unpacked, so a
+ * decode row and a chunk in each geometry are enough. */
+static void list_attention(struct lister *l)
+{
+    static const struct {
+        int32_t heads, kv_heads, k_dim, v_dim;
+    } shape[] = { { 4, 4, 20, 12 },  { 4, 2, 16, 16 },   { 9, 3, 64, 64 }, { 4, 1, 256, 256 },
+                  { 8, 1, 96, 32 },  { 14, 2, 128, 128 }, { 2, 2, 80, 80 } };
+    static const struct {
+        int32_t rows, past;
+    } length[] = { { 1, 31 }, { 11, 60 }, { 1, 0 }, { 2, 700 }, { 40, 0 }, { 65, 40 } };
+    for (size_t t = 0; t < ARRAY_SIZE(kv_types); t++)
+        for (size_t i = 0; i < (kv_types[t] == TENSOR_TYPE_F16 ? ARRAY_SIZE(length) : 2); i++)
+            for (size_t k = 0; k < ARRAY_SIZE(shape); k++)
+                put_attention_variants(
+                    l, (struct op_case){ .type = kv_types[t], .value_type = kv_types[t],
+                                         .heads = shape[k].heads, .kv_heads = shape[k].kv_heads,
+                                         .width = shape[k].k_dim, .out_width = shape[k].v_dim,
+                                         .rows = length[i].rows, .past = length[i].past });
+}
+
 /* Every pair of types: one decode row and a few, over several splits. */
 static void list_cache_pairs(struct lister *l)
 {
@@ -114,33 +147,6 @@ static void list_cache_pairs(struct lister *l)
                 put_attention(l, (struct op_case){ .type = kv_types[k], .value_type = kv_types[v],
                                                    .heads = 6, .kv_heads = 2, .width = 64,
                                                    .out_width = 64, .rows = rows, .past = 300 });
-}
-
-static void list_attention(struct lister *l)
-{
-    static const struct {
-        int32_t heads, kv_heads, k_dim, v_dim;
-    } shape[] = { { 4, 4, 20, 12 },  { 4, 2, 16, 16 },   { 9, 3, 64, 64 }, { 4, 1, 256, 256 },
-                  { 8, 1, 96, 32 },  { 14, 2, 128, 128 }, { 2, 2, 80, 80 } };
-    static const struct {
-        int32_t rows, past;
-    } length[] = { { 1, 0 }, { 1, 31 }, { 2, 700 }, { 40, 0 }, { 65, 250 } };
-    for (size_t t = 0; t < ARRAY_SIZE(kv_types); t++)
-        for (size_t i = 0; i < ARRAY_SIZE(length); i++)
-            for (size_t k = 0; k < ARRAY_SIZE(shape); k++) {
-                struct op_case c = { .type = kv_types[t], .value_type = kv_types[t],
-                                     .heads = shape[k].heads, .kv_heads = shape[k].kv_heads,
-                                     .width = shape[k].k_dim, .out_width = shape[k].v_dim,
-                                     .rows = length[i].rows, .past = length[i].past };
-                put_attention(l, c);
-                c.window = 24;
-                c.variant = 1;
-                put_attention(l, c);
-                c.window = 0;
-                c.softcap = 5;
-                put_attention(l, c);
-            }
-    list_cache_pairs(l);
 }
 
 static void list_bench(struct lister *l)
@@ -178,4 +184,5 @@ void op_cases_list(bool bench, void (*each)(void *user, const struct op_case *),
     list_products(&l);
     list_rows(&l);
     list_attention(&l);
+    list_cache_pairs(&l);
 }

@@ -90,6 +90,9 @@ static const struct option device_rows[] = {
     OPT_TEXT("--device -dev --backend", "DEVICE", "auto", "where to compute: auto or cpu"),
     OPT_INT_OR("--threads -t --cpu-threads", "N", "auto", "auto", 1, 1024,
                "compute threads (auto: the physical cores that the process may use)"),
+    OPT_FLAG("--mmap", "on",
+             "map the model's file, which is the copy of what needs none other; without, it is "
+             "read into memory, whatever becomes of the file"),
     OPT_FLAG("--mlock", "off", "keep the model in memory, or fail with the limit named"),
 };
 const struct option_group device_options = OPTION_GROUP("devices", "Devices", device_rows);
@@ -154,7 +157,7 @@ static const struct option foreign_rows[] = {
                 "nothing is downloaded; fetch a model first, for example with hf download "
                 "--local-dir DIR"),
     OPT_REFUSED("--draft-model -md --model-draft --mtp-model --assistant --draft-depth "
-                "--draft-max --speculation --spec --spec-type",
+                "--draft-max --speculation --spec --spec-type --draft-logits",
                 "this version drafts by --lookup only"),
     OPT_REFUSED("--grammar --grammar-file --json-schema -j -jf",
                 "this version does not constrain answers"),

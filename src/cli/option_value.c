@@ -1,6 +1,7 @@
 #include "cli/option_value.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "base/number.h"
@@ -22,9 +23,10 @@ static enum status refuse(struct str who, const struct option *row, const char *
                           const char *found, struct error *err)
 {
     const char *words = row->words ? row->words : "";
-    const char *separator = row->words && *expected ? " or one of " : "";
-    return error_set(err, STATUS_INVALID, "%.*s: expected %s%s%s, found \"%s\"", STR_ARG(who),
-                     expected, separator, words, found);
+    bool several = strchr(words, '|') != NULL;
+    const char *separator = *expected && *words ? " or " : "";
+    return error_set(err, STATUS_INVALID, "%.*s: expected %s%s%s%s, found \"%s\"", STR_ARG(who),
+                     expected, separator, several ? "one of " : "", words, found);
 }
 
 static bool read_flag(const char *text, bool *flag)

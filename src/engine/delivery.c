@@ -72,6 +72,8 @@ static bool deliver_answer(struct scheduler *s, struct request *r, const struct 
         return over;
     metrics_count(&s->engine->metrics, COUNTER_PROPOSED_LOOKUP, (uint64_t)plan->n_drafted);
     metrics_count(&s->engine->metrics, COUNTER_ACCEPTED_LOOKUP, (uint64_t)n_right);
+    r->n_drafted += plan->n_drafted;
+    r->n_accepted += n_right;
     int32_t n_again = over ? 0 : row_plan_unread(r) - 1;
     speculation_note(&r->speculation, plan->n_drafted, n_right, n_again, plan->price, r->n_tokens);
     return over;

@@ -55,6 +55,7 @@ static void publish_counts(struct engine *e, struct engine_model *models)
     struct scheduler_counts all = { 0 };
     for (struct engine_model *m = models; m; m = m->next) {
         struct scheduler_counts c = scheduler_count(m->scheduler);
+        scheduler_publish(m->scheduler);
         all.n_running += c.n_running;
         all.n_waiting += c.n_waiting;
         all.pages_used += c.pages_used;
@@ -118,9 +119,6 @@ static enum status open_device(const struct engine_options *o, struct device **o
     if (strcmp(name, "auto") != 0 && strcmp(name, "cpu") != 0)
         return error_set(err, STATUS_UNSUPPORTED,
                          "device '%s': this version computes on the CPU only (auto, cpu)", name);
-    if (o->no_mmap)
-        return error_set(err, STATUS_UNSUPPORTED, "reading a model without mapping it is not "
-                         "supported");
     struct cpu_device_options cpu = {
         .n_threads = o->n_threads, .exact = o->exact, .deterministic = o->deterministic,
         .isa = o->isa,
@@ -384,6 +382,11 @@ enum status engine_submit(struct engine *e, const struct request_options *option
                           struct request **out, struct error *err)
 {
     return engine_submit_group(e, options, 1, out, err);
+}
+
+int32_t engine_slots(struct engine_model *m, struct engine_slot *out, int32_t max)
+{
+    return scheduler_slots(m->scheduler, out, max);
 }
 
 void engine_status(struct engine *e, struct engine_status *out)

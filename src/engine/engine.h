@@ -71,6 +71,7 @@ struct engine_model_info {
     bool chat_is_fallback;
     int32_t context, context_trained;
     int32_t n_vocab;
+    int32_t n_sequences;          /* seats: requests that run at once */
     struct sampling defaults;     /* built-in < GGUF < generation_config.json */
     const char *default_source[SAMPLING_N_FIELDS]; /* "built-in", "gguf", "generation_config" */
     int32_t default_max_tokens;   /* 0: until stop or context end */
@@ -99,6 +100,7 @@ struct request_options {
     bool echo_logprobs;           /* logprobs of the prompt tokens too */
     bool show_special;            /* text of control tokens is part of the output */
     const char *client;           /* fairness key; copied; NULL: none */
+    const char *name;             /* what engine_slots calls it; copied; NULL: nothing */
     int priority;                 /* 0 to 9 */
     int32_t lookup;               /* most drafted tokens; 0: the engine's setting; -1: none */
     const struct str *script;     /* raw text to replay instead of free generation; NULL: none */
@@ -179,6 +181,20 @@ struct engine_status {
     uint64_t prompt_tokens, generated_tokens, requests_done, requests_failed, composed_ops;
 };
 void engine_status(struct engine *, struct engine_status *);
+
+enum slot_phase { SLOT_IDLE, SLOT_PREFILL, SLOT_DECODE };
+/* A seat of a model as it was after the last pass. */
+struct engine_slot {
+    enum slot_phase phase;
+    int32_t n_prompt, n_past;  /* tokens of the prompt; tokens that the state holds */
+    int32_t n_generated, n_drafted, n_accepted;
+    double seconds;            /* since it was submitted */
+    double tokens_per_second;  /* of the answer so far; 0: unknown */
+    char request[64];          /* request_options.name, cut to fit */
+};
+/* The first `max` seats of a model that the caller keeps loaded; returns how many. */
+int32_t engine_slots(struct engine_model *, struct engine_slot *out, int32_t max);
+
 /* Counters and histograms; borrowed for the engine's life, always current. */
 const struct engine_metrics *engine_metrics(const struct engine *);
 

@@ -101,6 +101,8 @@ static enum status check_weights_fit(struct engine *e, const struct model_source
 {
     int64_t resident, mapped;
     TRY(model_plan_bytes(source, e->options.family, dev, &resident, &mapped, err));
+    if (e->options.no_mmap)
+        resident += file_bytes(source->weights);
     return model_sizes_check_weights(resident, err);
 }
 
@@ -109,11 +111,9 @@ static enum status load_weights(struct engine *e, struct engine_model *m, struct
 {
     if (progress)
         TRY(check_weights_fit(e, m->source, dev, err));
-    TRY(model_load(m->source, e->options.family, dev, &m->model, progress, err));
-    if (weight_file_damaged(m->source->weights))
-        return error_set(err, STATUS_IO, "%s: the file was cut short or damaged while it was read",
-                         m->source->path);
-    return STATUS_OK;
+    if (progress && e->options.no_mmap)
+        TRY(model_source_read_in(m->source, err));
+    return model_load(m->source, e->options.family, dev, &m->model, progress, err);
 }
 
 static enum status take_state(struct engine_model *m, struct device *dev, bool plan,
@@ -125,6 +125,7 @@ static enum status take_state(struct engine_model *m, struct device *dev, bool p
     sizes->kv_bytes = m->pool->bytes;
     sizes->weight_bytes = m->model->weight_bytes;
     m->info.context = sizes->state.context;
+    m->info.n_sequences = sizes->state.n_sequences;
     m->info.kv_bytes = sizes->kv_bytes;
     m->info.weight_bytes = sizes->weight_bytes;
     return plan ? STATUS_OK : scheduler_new(m, &m->scheduler, err);
@@ -150,6 +151,18 @@ static enum status fill(struct engine *e, struct device *dev, const char *path,
     return STATUS_OK;
 }
 
+/* A file that somebody cuts while it is read can fail anywhere, or nowhere: what the reader met
+ * is not what is wrong. */
+static enum status check_whole(const struct model_source *source, enum status status,
+                               struct error *err)
+{
+    const struct weight_file *file = source ? source->weights : NULL;
+    if (!file || !(weight_file_damaged(file) || weight_file_changed(file)))
+        return status;
+    return error_set(err, STATUS_IO, "%s: the file was cut short or written to while it was read",
+                     source->path);
+}
+
 enum status load_model(struct engine *e, struct device *dev, const char *path,
                        const struct model_progress *progress, struct engine_model **out,
                        struct error *err)
@@ -157,6 +170,7 @@ enum status load_model(struct engine *e, struct device *dev, const char *path,
     struct engine_model *m = mem_new(struct engine_model);
     m->engine = e;
     enum status status = fill(e, dev, path, progress, m, err);
+    status = check_whole(m->source, status, err);
     if (status != STATUS_OK) {
         load_model_free(m);
         return status;

@@ -49,6 +49,7 @@ static void copy_settings(struct request *r, const struct request_options *o)
     r->options.stop = NULL;
     r->options.script = NULL;
     r->options.tokens = NULL;
+    r->options.name = r->name = o->name ? mem_string(o->name, strlen(o->name)) : NULL;
     r->options.client = r->client = o->client ? mem_string(o->client, strlen(o->client)) : NULL;
     if (o->positions)
         r->positions = mem_copy(o->positions, (size_t)r->n_prompt * 3 * sizeof(*o->positions));
@@ -115,6 +116,7 @@ void request_unref(struct request *r)
     mem_free(r->forbidden);
     mem_free(r->positions);
     mem_free(r->client);
+    mem_free(r->name);
     mem_free(r->tokens);
     pthread_mutex_destroy(&r->lock);
     pthread_cond_destroy(&r->changed);

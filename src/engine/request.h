@@ -47,7 +47,7 @@ struct request {
     int32_t *positions;              /* [3][n_prompt] or NULL */
     bool replays;                    /* a script's turn: */
     struct token_list forced;        /* its ids */
-    char *client;
+    char *client, *name;
     int32_t n_prompt, limit;         /* limit: most tokens of prompt and answer */
 
     /* The engine thread's. */
@@ -57,6 +57,7 @@ struct request {
     uint64_t number;                 /* in order of arrival */
     int64_t rows_computed;
     struct speculation speculation;  /* without a drafter: none */
+    int32_t n_drafted, n_accepted;   /* tokens */
     int32_t n_rows_seen;             /* prompt rows whose logits were handed out */
     struct sequence *sequence;       /* NULL: not resident */
     int32_t cached_tokens;

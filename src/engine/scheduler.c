@@ -25,6 +25,7 @@ enum status scheduler_new(struct engine_model *m, struct scheduler **out, struct
     s->idle = mem_array(struct sequence *, n);
     s->running = mem_array(struct request *, n);
     s->plan = mem_array(struct plan_row, n);
+    slot_board_init(&s->board, s->n_sequences);
     for (int32_t i = 0; i < s->n_sequences; i++) {
         sequence_init(&s->sequences[i], m->pool);
         s->idle[s->n_idle++] = &s->sequences[i];
@@ -51,6 +52,7 @@ void scheduler_free(struct scheduler *s)
     mem_free(s->idle);
     mem_free(s->running);
     mem_free(s->plan);
+    slot_board_release(&s->board);
     mem_free(s);
 }
 
@@ -106,16 +108,15 @@ static bool pass_is_moot(void *user)
 static enum status check_file(struct scheduler *s, struct error *err)
 {
     const struct weight_file *file = s->model->source->weights;
-    if (weight_file_damaged(file))
-        return error_set(err, STATUS_IO, "%s: the model file was cut short or damaged while in "
-                         "use; load it again", s->model->info.path);
     uint64_t now = clock_ns();
-    if (!s->reads_file || now - s->looked_ns < LOOK_AT_FILE_NS)
-        return STATUS_OK;
-    if (weight_file_changed(file))
-        return error_set(err, STATUS_IO, "%s: the model file was written to while in use; load it "
-                         "again", s->model->info.path);
-    s->looked_ns = now;
+    bool look = s->reads_file && now - s->looked_ns >= LOOK_AT_FILE_NS;
+    if (weight_file_damaged(file) || (look && weight_file_changed(file)))
+        return error_set(err, STATUS_IO,
+                         "%s: the model file was cut short or written to while in "
+                         "use; load it again",
+                         s->model->info.path);
+    if (look)
+        s->looked_ns = now;
     return STATUS_OK;
 }
 
@@ -190,4 +191,14 @@ struct scheduler_counts scheduler_count(const struct scheduler *s)
                       (sliding->n_pages - sliding->n_free - sliding->n_idle),
         .pages_all = full->n_pages + sliding->n_pages,
     };
+}
+
+void scheduler_publish(struct scheduler *s)
+{
+    slot_board_publish(&s->board, s);
+}
+
+int32_t scheduler_slots(struct scheduler *s, struct engine_slot *out, int32_t max)
+{
+    return slot_board_read(&s->board, out, max);
 }

@@ -31,4 +31,8 @@ struct scheduler_counts {
 };
 struct scheduler_counts scheduler_count(const struct scheduler *s);
 
+void scheduler_publish(struct scheduler *s); /* the state of its seats, after a pass */
+/* What was published last; any thread. */
+int32_t scheduler_slots(struct scheduler *s, struct engine_slot *out, int32_t max);
+
 #endif

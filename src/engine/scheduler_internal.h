@@ -17,6 +17,7 @@
 #include "engine/request.h"
 #include "engine/request_queue.h"
 #include "engine/sampling.h"
+#include "engine/slot_board.h"
 
 /* What one resident request does in the pass that is being built. */
 struct plan_row {
@@ -46,6 +47,7 @@ struct scheduler {
     struct request_queue queue;
     struct prefix_tree prefixes; /* unused when nothing is reused */
     bool reuses;
+    struct slot_board board;
 };
 
 /* --- residency.c ---------------------------------------------------------------------------- */

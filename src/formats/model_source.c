@@ -106,6 +106,13 @@ enum status model_source_open(struct model_source **out, const char *path, struc
     return status;
 }
 
+enum status model_source_read_in(struct model_source *source, struct error *err)
+{
+    struct storage *s = (struct storage *)source; /* its first member */
+    TRY(weight_file_read_in(&s->gguf.weights, err));
+    return weight_file_read_in(&s->safetensors, err);
+}
+
 void model_source_free(struct model_source *source)
 {
     if (!source)

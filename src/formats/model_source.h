@@ -35,6 +35,8 @@ struct model_source {
 
 MUST_CHECK enum status model_source_open(struct model_source **out, const char *path,
                                          struct error *err);
+/* Reads the files of the weights into memory instead of leaving them mapped. */
+MUST_CHECK enum status model_source_read_in(struct model_source *s, struct error *err);
 void model_source_free(struct model_source *s); /* NULL is allowed */
 
 /* NOT_FOUND says that MODEL has no weights, and what it is instead; weights without a

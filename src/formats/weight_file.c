@@ -46,6 +46,13 @@ void weight_file_forget(const struct weight_file *f, const struct weight_tensor 
         mapped_file_forget(part, (size_t)(t->bytes - part->bytes) + offset, n);
 }
 
+enum status weight_file_read_in(struct weight_file *f, struct error *err)
+{
+    for (size_t i = 0; i < f->n_parts; i++)
+        TRY(mapped_file_read_in(&f->parts[i], err));
+    return STATUS_OK;
+}
+
 bool weight_file_damaged(const struct weight_file *f)
 {
     for (size_t i = 0; i < f->n_parts; i++) {

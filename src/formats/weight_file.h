@@ -57,6 +57,9 @@ const char *weight_tensor_path(const struct weight_file *f, const struct weight_
 void weight_file_forget(const struct weight_file *f, const struct weight_tensor *t, size_t offset,
                         size_t n);
 
+/* Reads all parts into memory, see base/mapped_file.h; tensors keep their addresses. */
+MUST_CHECK enum status weight_file_read_in(struct weight_file *f, struct error *err);
+
 /* True once bytes were read that are no longer in a file, see base/mapped_file.h. A load checks it
  * at its end: what it read were zeros. */
 bool weight_file_damaged(const struct weight_file *f);

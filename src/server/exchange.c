@@ -103,6 +103,35 @@ bool exchange_is_gone(struct exchange *x)
     return gone;
 }
 
+void exchange_stop(struct exchange *x, const char *why)
+{
+    pthread_mutex_lock(&x->lock);
+    x->stop = x->stop ? x->stop : why;
+    pthread_mutex_unlock(&x->lock);
+    exchange_wake(x);
+}
+
+const char *exchange_stop_reason(struct exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    const char *why = x->stop;
+    pthread_mutex_unlock(&x->lock);
+    return why;
+}
+
+void exchange_error_stopped(struct exchange *x, const char *why)
+{
+    bool late = strcmp(why, EXCHANGE_TIMEOUT) == 0;
+    if (late)
+        exchange_error(x, 504, NULL, "request_timeout",
+                       "the request took longer than the %g s of --request-timeout",
+                       x->server->options.request_timeout);
+    else
+        exchange_error(x, 503, NULL, NULL, "the request was cancelled: %s", why);
+    x->no_retry = late;
+    x->row.finish = late ? "timeout" : "cancelled";
+}
+
 void exchange_reply_text(struct exchange *x, int status, const char *type, struct str text)
 {
     x->status = status;

@@ -36,6 +36,9 @@ enum exchange_phase {
     EXCHANGE_DONE,
 };
 
+#define EXCHANGE_TIMEOUT "timeout" /* reasons to stop */
+#define EXCHANGE_SHUTDOWN "the server is shutting down"
+
 /* Which JSON an error has. */
 enum error_shape { ERROR_OPENAI, ERROR_LLAMA };
 
@@ -70,7 +73,7 @@ struct exchange {
     char method[8], *path, request_id[LIMIT_REQUEST_ID_BYTES + 1];
     const char *client;       /* fairness: the key, else the connection (in client_name) */
     char client_name[24];
-    double started, deadline; /* monotonic seconds; 0: none */
+    double started; /* monotonic seconds */
 
     struct strbuf body;
     size_t body_seen;
@@ -82,7 +85,7 @@ struct exchange {
     int status;
     const char *content_type, *retry_after, *allow;
     struct strbuf reply;
-    bool close_after, watched;
+    bool close_after, watched, no_retry; /* no_retry: trying again would end the same way */
 
     bool streaming, stream_ended;
     struct strbuf out; /* frames not yet taken */
@@ -95,6 +98,8 @@ struct exchange {
     bool suspended, woken, gone;
     bool has_worker, ended, cut_off; /* ended: the connection is no longer there */
     double last_byte;                 /* when the stream last gave bytes */
+    double deadline;                  /* 0: none */
+    const char *stop;                 /* why it has to end; static text; NULL: it need not */
     struct exchange *next, *previous; /* the server's list of live exchanges, under its lock */
 };
 
@@ -105,6 +110,9 @@ void exchange_drop(struct exchange *);
 void exchange_wake(struct exchange *); /* any thread: there may be something to do */
 void exchange_gone(struct exchange *); /* any thread: the client went away */
 bool exchange_is_gone(struct exchange *);
+/* Any thread: the answer has to end, for the first reason that was given. Its owner sees to it. */
+void exchange_stop(struct exchange *, const char *why);
+const char *exchange_stop_reason(struct exchange *); /* NULL: none */
 
 /* Takes text over; phase becomes REPLY. */
 void exchange_reply_json(struct exchange *, int status, const json_t *value);
@@ -113,6 +121,8 @@ void exchange_reply_text(struct exchange *, int status, const char *type, struct
 void exchange_error(struct exchange *, int status, const char *param, const char *code,
                     const char *format, ...) PRINTF_LIKE(5, 6);
 void exchange_error_from(struct exchange *, const struct error *); /* status from err->status */
+/* The reply of one that had to end before it was answered: 504 when time was up, else 503. */
+void exchange_error_stopped(struct exchange *, const char *why);
 json_t *exchange_error_value(const struct exchange *, int status, const char *param,
                              const char *code, const char *message);
 

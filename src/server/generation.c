@@ -32,28 +32,10 @@ static void release(struct exchange *x)
 static void cancel(struct exchange *x, const char *why)
 {
     struct generation *g = x->state;
-    atomic_store(&g->why, why);
+    g->why = why;
     for (int32_t i = 0; i < g->n_choices; i++)
         if (g->choice[i].request)
             request_cancel(g->choice[i].request);
-}
-
-/* A failed choice fails the whole answer: an error reply, or an error frame in a stream. */
-static void fail(struct exchange *x, struct generation *g, const struct error *err)
-{
-    cancel(x, NULL);
-    g->n_done = g->n_choices;
-    if (x->phase != EXCHANGE_STREAM) {
-        exchange_error_from(x, err);
-        return;
-    }
-    json_t *value = exchange_error_value(x, 500, NULL, NULL, err->message);
-    exchange_frame(x, NULL, value);
-    json_decref(value);
-    exchange_frame_text(x, "[DONE]");
-    exchange_reason(x, err->message);
-    x->row.finish = "error";
-    x->stream_ended = true;
 }
 
 static void fill_row(struct exchange *x, const struct generation *g)
@@ -68,6 +50,29 @@ static void fill_row(struct exchange *x, const struct generation *g)
     x->row.finish = generation_finish_name(g->choice[0].finish);
 }
 
+/* A failed choice fails the whole answer: an error reply, or an error frame in a stream. */
+static void fail(struct exchange *x, struct generation *g, const struct error *err)
+{
+    const char *why = g->why;
+    bool streaming = x->phase == EXCHANGE_STREAM;
+    cancel(x, why);
+    g->n_done = g->n_choices;
+    fill_row(x, g);
+    x->row.finish = streaming ? "error" : NULL;
+    if (why)
+        exchange_error_stopped(x, why);
+    else
+        exchange_error_from(x, err);
+    if (!streaming)
+        return;
+    struct str text = str_trim(strbuf_str(&x->reply));
+    exchange_frame_text(x, arena_str(&g->arena, text).ptr);
+    exchange_frame_text(x, "[DONE]");
+    x->phase = EXCHANGE_STREAM;
+    x->status = 200;
+    x->stream_ended = true;
+}
+
 static void choice_done(struct exchange *x, struct generation *g, int32_t i, const struct event *e)
 {
     struct generation_choice *c = &g->choice[i];
@@ -78,12 +83,9 @@ static void choice_done(struct exchange *x, struct generation *g, int32_t i, con
     if (e->finish == FINISH_ERROR) {
         fail(x, g, &e->error);
     } else if (e->finish == FINISH_CANCELLED) {
-        const char *why = atomic_load(&g->why);
         struct error err;
-        (void)error_set(&err, STATUS_CANCELLED, "the request was cancelled: %s",
-                        why ? why : "stopped");
+        (void)error_set(&err, STATUS_CANCELLED, "the request was cancelled");
         fail(x, g, &err);
-        x->row.finish = why && strcmp(why, "timeout") == 0 ? "timeout" : "cancelled";
     } else {
         g->dialect->choice_end(x, g, i);
     }
@@ -111,10 +113,9 @@ static void pump(struct exchange *x)
     struct generation *g = x->state;
     if (g->n_done == g->n_choices)
         return;
-    if (x->deadline > 0 && clock_seconds() > x->deadline) {
-        x->deadline = 0;
-        cancel(x, "timeout");
-    }
+    const char *why = exchange_stop_reason(x);
+    if (why && !g->why)
+        cancel(x, why);
     for (int32_t i = 0; i < g->n_choices && g->n_done < g->n_choices; i++)
         pump_choice(x, g, i);
     if (g->n_done < g->n_choices || x->phase == EXCHANGE_REPLY || x->stream_ended)
@@ -178,7 +179,7 @@ static enum status submit(struct exchange *x, struct generation *g, int32_t max_
                 .max_tokens = max_tokens, .min_tokens = g->fields.min_tokens,
                 .ignore_eos = g->fields.ignore_eos, .stop = g->fields.stop,
                 .n_stop = g->fields.n_stop, .n_logprobs = g->n_logprobs,
-                .echo_logprobs = g->echo_logprobs, .client = x->client,
+                .echo_logprobs = g->echo_logprobs, .client = x->client, .name = g->id,
                 .priority = g->fields.priority, .lookup = g->fields.lookup,
                 .script = g->script.ptr ? &g->script : NULL, .notify = wake, .notify_user = x,
             };
@@ -208,26 +209,36 @@ static bool prompts_fit(struct exchange *x, const struct generation *g)
     return true;
 }
 
+/* Several workers may be here at once: the count never passes the limit. */
+static bool enter(struct server *s)
+{
+    int now = atomic_load(&s->n_generations);
+    do {
+        if (now >= s->options.concurrency)
+            return false;
+    } while (!atomic_compare_exchange_weak(&s->n_generations, &now, now + 1));
+    return true;
+}
+
 bool generation_start(struct exchange *x, struct generation *g)
 {
     struct error err = { 0 };
     int32_t max_tokens = 0;
     if (!prompts_fit(x, g))
         return false;
-    if (atomic_load(&x->server->n_generations) >= x->server->options.concurrency) {
+    if (check_ceiling(x, g, &max_tokens, &err) != STATUS_OK) {
+        exchange_error(x, 400, "max_tokens", NULL, "%s", err.message);
+        return false;
+    }
+    if (!enter(x->server)) {
         exchange_error(x, 429, NULL, NULL,
                        "%d requests are running or waiting, as many as this "
                        "server takes",
                        x->server->options.concurrency);
         return false;
     }
-    if (check_ceiling(x, g, &max_tokens, &err) != STATUS_OK) {
-        exchange_error(x, 400, "max_tokens", NULL, "%s", err.message);
-        return false;
-    }
     g->n_choices = g->n_prompts * g->fields.n;
     g->choice = mem_array(struct generation_choice, (size_t)g->n_choices);
-    atomic_fetch_add(&x->server->n_generations, 1);
     for (int32_t i = 0; i < g->n_choices; i++) {
         g->choice[i].prompt = i / g->fields.n;
         strbuf_init(&g->choice[i].text, LIMIT_REPLY_BYTES);

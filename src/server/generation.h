@@ -50,7 +50,7 @@ struct generation {
     struct generation_choice *choice;
     int32_t n_choices, n_done;
     double first_token;
-    const char *_Atomic why; /* "timeout" or NULL */
+    const char *why; /* it was cancelled; NULL: it was not */
 };
 
 /* Hangs a new generation on the exchange. */

@@ -1,6 +1,7 @@
 #include "server/http_daemon.h"
 
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -95,6 +96,8 @@ static bool accept_headers(struct exchange *x, const char *version)
         x->close_after = true;
         return refuse(x, 503, "shutting_down", "the server is shutting down");
     }
+    if (atomic_load(&s->loading) && !(x->route->flags & ROUTE_INLINE))
+        return refuse(x, 503, "model_loading", "the model is being loaded");
     if (declared_length(x) > (int64_t)LIMIT_BODY_BYTES) {
         exchange_error(x, 413, NULL, "request_too_large",
                        "the body has %lld bytes, more than the limit of %u",
@@ -154,15 +157,35 @@ static void conclude(struct exchange *x)
         x->source.cancel(x, "the connection ended");
 }
 
-/* The connection may end at any time meanwhile: its memory is not touched here. */
-void http_daemon_work(void *argument)
+/* False: the exchange was handed on to the loader. */
+static bool run_handler(struct exchange *x, bool may_load)
 {
-    struct exchange *x = argument;
-    if (!exchange_is_gone(x)) {
-        bool ready = strcmp(x->method, "POST") != 0 || parse_body(x);
-        if (ready && (!(x->route->flags & ROUTE_MODEL) || model_choose(x)))
-            x->route->handle(x);
+    if (exchange_is_gone(x))
+        return true;
+    const char *why = exchange_stop_reason(x);
+    if (why) {
+        exchange_error_stopped(x, why);
+        return true;
     }
+    if (!x->json && strcmp(x->method, "POST") == 0 && !parse_body(x))
+        return true;
+    if (x->route->flags & ROUTE_MODEL && !model_choose(x, may_load)) {
+        if (x->phase != EXCHANGE_WORKING)
+            return true;
+        strbuf_release(&x->body);
+        if (worker_pool_add(x->server->loader, x))
+            return false;
+        exchange_error(x, 429, "model", NULL, "too many requests wait for a model");
+        return true;
+    }
+    x->route->handle(x);
+    return true;
+}
+
+static void work(struct exchange *x, bool may_load)
+{
+    if (!run_handler(x, may_load))
+        return;
     strbuf_release(&x->body);
     pthread_mutex_lock(&x->lock);
     x->has_worker = false;
@@ -174,11 +197,24 @@ void http_daemon_work(void *argument)
     exchange_drop(x);
 }
 
+/* The connection may end at any time meanwhile: its memory is not touched here. */
+void http_daemon_work(void *exchange)
+{
+    work(exchange, false);
+}
+
+void http_daemon_work_loading(void *exchange)
+{
+    work(exchange, true);
+}
+
 /* The body is complete: the handler runs here or on a worker. */
 static void dispatch(struct exchange *x)
 {
     struct server *s = x->server;
+    pthread_mutex_lock(&x->lock);
     x->deadline = s->options.request_timeout > 0 ? x->started + s->options.request_timeout : 0;
+    pthread_mutex_unlock(&x->lock);
     if (x->body_status == 413) {
         exchange_error(x, 413, NULL, "request_too_large", "the body is larger than %u bytes",
                        LIMIT_BODY_BYTES);
@@ -191,7 +227,7 @@ static void dispatch(struct exchange *x)
     x->phase = EXCHANGE_WORKING;
     x->has_worker = true;
     exchange_hold(x);
-    if (!worker_pool_add(s->workers, x)) {
+    if (!worker_pool_add(x->route->flags & ROUTE_LOADS ? s->loader : s->workers, x)) {
         x->has_worker = false;
         exchange_drop(x);
         exchange_error(x, 429, NULL, NULL, "too many requests wait to be read");
@@ -327,17 +363,22 @@ enum status http_daemon_start(struct server *s, struct error *err)
     return STATUS_OK;
 }
 
+/* The library's thread may still be about to accept from the socket: its number must not become
+ * another file's before that thread has ended. Shut down, it refuses whoever connects. */
 void http_daemon_quiesce(struct server *s)
 {
-    int fd = MHD_quiesce_daemon(s->daemon);
-    if (fd >= 0)
-        close(fd);
+    s->quiesced_fd = MHD_quiesce_daemon(s->daemon);
+    if (s->quiesced_fd >= 0)
+        shutdown(s->quiesced_fd, SHUT_RDWR);
 }
 
 void http_daemon_stop(struct server *s)
 {
     if (s->daemon)
         MHD_stop_daemon(s->daemon);
+    if (s->quiesced_fd >= 0)
+        close(s->quiesced_fd);
+    s->quiesced_fd = -1;
     s->daemon = NULL;
     http_listen_release(&s->listener);
 }

@@ -106,6 +106,8 @@ static void add_headers(struct exchange *x, struct MHD_Response *r)
     MHD_add_response_header(r, "openai-processing-ms", text);
     if (x->retry_after)
         MHD_add_response_header(r, "Retry-After", x->retry_after);
+    if (x->no_retry)
+        MHD_add_response_header(r, "x-should-retry", "false");
     if (x->allow)
         MHD_add_response_header(r, "Allow", x->allow);
     if (x->status == 401)

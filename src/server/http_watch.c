@@ -70,6 +70,10 @@ static void tick_exchanges(struct http_watch *w, double now)
         bool silent = interval > 0 && x->last_byte > 0 && now - x->last_byte >= interval;
         bool late = x->deadline > 0 && now > x->deadline;
         bool wake = x->suspended && (silent || late);
+        if (late && !x->stop)
+            x->stop = EXCHANGE_TIMEOUT;
+        if (late)
+            x->deadline = 0;
         pthread_mutex_unlock(&x->lock);
         if (wake)
             exchange_wake(x);

@@ -19,7 +19,17 @@ void model_unknown(struct exchange *x, struct str name)
     strbuf_release(&known);
 }
 
-bool model_choose(struct exchange *x)
+void model_not_served(struct exchange *x, const struct shelf_model *m, const struct error *err)
+{
+    bool busy = err->status == STATUS_EXHAUSTED || err->status == STATUS_NO_MEMORY;
+    int status = busy ? 503 : err->status == STATUS_NOT_FOUND ? 404 : 500;
+    exchange_error(x, status, "model", NULL, "the model '%s' cannot be served: %s", m->id,
+                   err->message);
+    if (busy)
+        x->retry_after = "5";
+}
+
+bool model_choose(struct exchange *x, bool may_load)
 {
     struct server *s = x->server;
     struct error err = { 0 };
@@ -37,19 +47,17 @@ bool model_choose(struct exchange *x)
         }
         m = m ? m : &s->shelf.entry[0];
     }
-    enum status status = model_shelf_acquire(&s->shelf, m, false, &err);
-    if (status == STATUS_OK) {
+    if (model_shelf_try_acquire(&s->shelf, m)) {
         x->served = m;
         return true;
     }
-    bool busy = status == STATUS_EXHAUSTED || status == STATUS_NO_MEMORY;
-    if (busy)
-        x->retry_after = "5";
-    exchange_error(x,
-                   busy                         ? 503
-                   : status == STATUS_NOT_FOUND ? 404
-                                                : 500,
-                   "model", NULL, "the model '%s' cannot be served: %s", m->id, err.message);
+    if (!may_load)
+        return false;
+    if (model_shelf_acquire(&s->shelf, m, false, &err) == STATUS_OK) {
+        x->served = m;
+        return true;
+    }
+    model_not_served(x, m, &err);
     return false;
 }
 

@@ -35,7 +35,7 @@ void model_routes_load(struct exchange *x)
         return;
     enum status status = model_shelf_acquire(&x->server->shelf, m, true, &err);
     if (status != STATUS_OK) {
-        exchange_error_from(x, &err);
+        model_not_served(x, m, &err);
         return;
     }
     x->served = m;

@@ -8,6 +8,7 @@
 #include "server/dialect_openai_models.h"
 #include "server/metrics_routes.h"
 #include "server/model_routes.h"
+#include "server/slot_routes.h"
 #include "server/status_routes.h"
 
 static const struct route routes[] = {
@@ -18,8 +19,8 @@ static const struct route routes[] = {
     { "/v1/models", ROUTE_GET | ROUTE_INLINE, NULL, openai_models_list },
     { "/models", ROUTE_GET | ROUTE_INLINE, NULL, openai_models_list },
     { "/v1/models/", ROUTE_GET | ROUTE_INLINE | ROUTE_PREFIX, NULL, openai_models_one },
-    { "/models/load", ROUTE_POST, NULL, model_routes_load },
-    { "/models/unload", ROUTE_POST, NULL, model_routes_unload },
+    { "/models/load", ROUTE_POST | ROUTE_LOADS, NULL, model_routes_load },
+    { "/models/unload", ROUTE_POST | ROUTE_LOADS, NULL, model_routes_unload },
     { "/tokenize", ROUTE_POST | ROUTE_MODEL, NULL, llama_tokenize },
     { "/detokenize", ROUTE_POST | ROUTE_MODEL, NULL, llama_detokenize },
     { "/health", ROUTE_GET | ROUTE_OPEN | ROUTE_INLINE, NULL, status_health },
@@ -29,6 +30,7 @@ static const struct route routes[] = {
     { "/version", ROUTE_GET | ROUTE_INLINE, NULL, status_version },
     { "/metrics", ROUTE_GET | ROUTE_INLINE | ROUTE_METRICS, NULL, metrics_text },
     { "/metrics/json", ROUTE_GET | ROUTE_INLINE | ROUTE_METRICS, NULL, metrics_json },
+    { "/slots", ROUTE_GET | ROUTE_INLINE, NULL, slot_routes_list },
     { "/props", ROUTE_GET | ROUTE_INLINE, NULL, status_props },
     { "/", ROUTE_GET | ROUTE_OPEN | ROUTE_INLINE, NULL, status_root },
 };

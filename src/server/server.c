@@ -10,6 +10,7 @@
 #include "server/server_state.h"
 
 #define DRAIN_STEP_NS 20000000
+#define STOP_SECONDS 3
 
 static void fill_shelf(struct server *s, const struct server_model *models, size_t n)
 {
@@ -37,10 +38,15 @@ enum status server_start(const struct server_options *options, struct engine *en
     s->started = clock_seconds();
     pthread_mutex_init(&s->lock, NULL);
     server_metrics_init(&s->metrics);
+    s->quiesced_fd = -1;
+    atomic_store(&s->loading, true);
     enum status status = http_watch_new(s, &s->watch, err);
     if (status == STATUS_OK)
         status = worker_pool_new(options->n_workers, options->concurrency + 64, http_daemon_work,
                                  &s->workers, err);
+    if (status == STATUS_OK)
+        status = worker_pool_new(1, options->concurrency + 64, http_daemon_work_loading,
+                                 &s->loader, err);
     if (status == STATUS_OK)
         status = model_shelf_keep(&s->shelf, err);
     if (status == STATUS_OK)
@@ -51,6 +57,19 @@ enum status server_start(const struct server_options *options, struct engine *en
     }
     *out = s;
     return STATUS_OK;
+}
+
+enum status server_load(struct server *s, struct engine_model **out, struct error *err)
+{
+    TRY(model_shelf_acquire(&s->shelf, &s->shelf.entry[0], true, err));
+    *out = s->shelf.entry[0].model;
+    return STATUS_OK;
+}
+
+void server_ready(struct server *s)
+{
+    model_shelf_release_model(&s->shelf, &s->shelf.entry[0], true);
+    atomic_store(&s->loading, false);
 }
 
 int server_port(const struct server *s)
@@ -74,14 +93,20 @@ static void wait_for_exchanges(struct server *s, double seconds)
         nanosleep(&pause, NULL);
 }
 
-/* The rest is told to stop; a suspended connection must be resumed before the daemon ends. */
+/* What still runs ends with an error that its client sees; then connections are cut. A suspended
+ * one must be resumed before the daemon ends. */
 static void abandon_exchanges(struct server *s)
 {
     pthread_mutex_lock(&s->lock);
     for (struct exchange *x = s->live; x; x = x->next)
+        exchange_stop(x, EXCHANGE_SHUTDOWN);
+    pthread_mutex_unlock(&s->lock);
+    wait_for_exchanges(s, STOP_SECONDS);
+    pthread_mutex_lock(&s->lock);
+    for (struct exchange *x = s->live; x; x = x->next)
         exchange_gone(x);
     pthread_mutex_unlock(&s->lock);
-    wait_for_exchanges(s, 5);
+    wait_for_exchanges(s, STOP_SECONDS);
 }
 
 void server_stop(struct server *s)
@@ -98,7 +123,8 @@ void server_stop(struct server *s)
         wait_for_exchanges(s, s->options.drain_timeout);
         abandon_exchanges(s);
     }
-    worker_pool_free(s->workers);
+    worker_pool_free(s->workers); /* first: they hand on to the loader */
+    worker_pool_free(s->loader);
     http_daemon_stop(s);
     http_watch_free(s->watch);
     model_shelf_release(&s->shelf);

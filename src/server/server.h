@@ -1,6 +1,6 @@
 /* server: the HTTP face of an engine.
  *
- * server_start() returns when the port is bound; requests are then served by libmicrohttpd's
+ * server_start() returns when the port is bound; requests are then answered by libmicrohttpd's
  * thread, a few workers that parse and tokenize, and one watch thread (disconnects, deadlines).
  * Ownership: the server borrows the engine and its models, which must outlive it. Strings in the
  * options are borrowed for the server's life. */
@@ -55,6 +55,10 @@ struct server_model {
 MUST_CHECK enum status server_start(const struct server_options *, struct engine *,
                                     const struct server_model *models, size_t n_models,
                                     struct server **, struct error *);
+/* From server_start() on everything that needs a model is refused with 503. Loads the first model
+ * and holds it; then server_ready(), and requests are served. */
+MUST_CHECK enum status server_load(struct server *, struct engine_model **, struct error *);
+void server_ready(struct server *);
 int server_port(const struct server *);
 /* Whether other machines cannot reach this address: loopback, or a socket in the file system. */
 bool server_host_is_loopback(const char *host);

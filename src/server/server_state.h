@@ -21,12 +21,14 @@ struct server {
     struct MHD_Daemon *daemon;
     struct http_watch *watch;
     struct worker_pool *workers;
+    struct worker_pool *loader; /* one thread, for what may wait until a model is loaded */
+    int quiesced_fd;            /* the listening socket after it was shut down; -1 */
     struct http_listener listener;
     int64_t started_unix;
     double started;
     atomic_int n_connections;
     atomic_int n_generations; /* admitted requests that generate */
-    atomic_bool draining;
+    atomic_bool draining, loading; /* loading: nothing is served yet */
     atomic_ullong n_requests;
     pthread_mutex_t lock; /* list and log */
     struct exchange *live;

@@ -12,7 +12,15 @@
 
 static const char *state_name(const struct server *s)
 {
-    return atomic_load(&s->draining) ? "draining" : "ok";
+    return atomic_load(&s->draining) ? "draining" : atomic_load(&s->loading) ? "loading" : "ok";
+}
+
+static void reply_state(struct exchange *x, const json_t *value)
+{
+    bool ready = !atomic_load(&x->server->draining) && !atomic_load(&x->server->loading);
+    exchange_reply_json(x, ready ? 200 : 503, value);
+    if (!ready)
+        x->retry_after = "1";
 }
 
 /* Whether the caller may see more than the status. */
@@ -61,7 +69,7 @@ void status_health(struct exchange *x)
         json_decref(more);
         add_memory(value, x);
     }
-    exchange_reply_json(x, atomic_load(&s->draining) ? 503 : 200, value);
+    reply_state(x, value);
     json_decref(value);
 }
 
@@ -74,11 +82,8 @@ void status_live(struct exchange *x)
 
 void status_ready(struct exchange *x)
 {
-    bool draining = atomic_load(&x->server->draining);
     json_t *value = json_pack("{s:s}", "status", state_name(x->server));
-    if (draining)
-        x->retry_after = "1";
-    exchange_reply_json(x, draining ? 503 : 200, value);
+    reply_state(x, value);
     json_decref(value);
 }
 
@@ -128,13 +133,11 @@ void status_props(struct exchange *x)
         return;
     }
     const struct engine_model_info *info = exchange_model(x);
-    struct engine_status now;
-    engine_status(s->engine, &now);
     struct str source = chat_template_source(info->chat);
     json_t *value = json_pack(
         "{s:s,s:s,s:s,s:i,s:i,s:i,s:o,s:o,s:s,s:{s:b,s:b},s:[s,s,s],s:o}", "model_path", info->path,
         "model_alias", m->id, "build_info", "ingot " INGOT_VERSION, "context", info->context,
-        "total_slots", now.n_sequences, "max_output_tokens", s->options.max_output_tokens,
+        "total_slots", info->n_sequences, "max_output_tokens", s->options.max_output_tokens,
         "default_generation_settings", sampling_json(s, info), "chat_template",
         json_stringn(source.ptr ? source.ptr : "", source.len), "chat_template_source",
         info->chat_is_fallback ? "fallback" : "model", "modalities", "vision", 0, "image_out", 0,

@@ -90,7 +90,7 @@ struct fixed_state {
 };
 
 struct causal_conv {
-    const struct weight *w; /* [channels][taps], bound as a lookup; the last tap is the row's own */
+    const struct weight *w; /* [channels][taps], bound as a lookup; the last is the row's own */
     struct fixed_state state; /* [(taps - 1) * dilation][channels] f32: the rows before, in order */
     int32_t dilation;
     bool silu;              /* of the result */
@@ -104,14 +104,14 @@ MUST_CHECK enum status op_causal_conv(struct step *, struct tensor *out, const s
 struct delta_net {
     struct tensor q, k;       /* [rows][n_k_heads][k_dim] */
     struct tensor v;          /* [rows][n_heads][v_dim] */
-    struct tensor decay;      /* [rows][n_heads], or [rows][n_heads * k_dim]: one for each key row */
+    struct tensor decay;      /* [rows][n_heads]; for each key row: [rows][n_heads * k_dim] */
     struct tensor beta;       /* [rows][n_heads] */
     const struct weight *a;   /* [n_heads] */
     const struct weight *bias; /* as wide as decay; NULL: none */
     float a_factor;           /* -1: the file stores A instead of -A */
     float lower_bound;        /* below 0: the bounded gate */
     float scale, l2_eps;      /* of q; inside the root when q and k are made unit vectors */
-    bool tiled;               /* head h reads key head h % n_k_heads, else h / (heads per key head) */
+    bool tiled;               /* head h reads key head h % n_k_heads; else runs share one */
     struct fixed_state state; /* [n_heads][k_dim][v_dim] f32 */
 };
 /* The gated delta rule: for each row in order, with q^ and k^ unit vectors,

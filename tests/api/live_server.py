@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -24,15 +25,22 @@ class Server:
             errors="replace",
             env=env,
         )
-        self.port = None
-        for line in self.process.stderr:
-            self.log_lines.append(line.rstrip())
-            if line.startswith("listening on"):
-                tail = line.rstrip().rsplit(":", 1)[1]
-                self.port = int(tail) if tail.isdigit() else 0  # 0: a socket in the file system
-                break
+        self.port, self.announced = None, threading.Event()
+        self.reader = threading.Thread(target=self.read_log, daemon=True)
+        self.reader.start()
+        self.announced.wait()
         if self.port is None:
             raise RuntimeError("the server did not start: " + " | ".join(self.log_lines))
+
+    def read_log(self):
+        """Reads on to the end, so that a long log never fills the pipe."""
+        for line in self.process.stderr:
+            self.log_lines.append(line.rstrip())
+            if self.port is None and line.startswith("listening on"):
+                tail = line.rstrip().rsplit(":", 1)[1]
+                self.port = int(tail) if tail.isdigit() else 0  # 0: a socket in the file system
+                self.announced.set()
+        self.announced.set()
 
     def __enter__(self):
         return self
@@ -45,11 +53,12 @@ class Server:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
-            rest, status = self.process.communicate(timeout=wait)[1], self.process.returncode
+            status = self.process.wait(wait)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            rest, status = self.process.communicate()[1], None
-        self.log_lines += (rest or "").splitlines()
+            self.process.wait()
+            status = None
+        self.reader.join(10)
         return status
 
     def connect(self, timeout=20):

@@ -52,6 +52,14 @@ def live():
             cases.case(wait, good == [True, True], rows)
         log = s.json("GET", "/metrics/json")[1]["requests_detail"]["success"]
         cases.case("requests arrived", log == 3 + 3 + 6, log)
+        code, out, err = bench(
+            *("--url", url, "--api-key", "k", "-p", "64", "-n", "8"),
+            *("-d", "32,64", "-r", "1", "--json"),
+        )
+        rows = json.loads(out) if code == 0 else []
+        found = [(r["test"], r["n_depth"]) for r in rows]
+        expected = [("pp64", 0), ("tg8 @ d32", 32), ("tg8 @ d64", 64)]
+        cases.case("a depth is the prompt before what is written", found == expected, out + err)
         code, out, err = bench("--url", url, "-p", "8", "-n", "0")
         cases.case("no key", code == 1 and "401" in err and err.count("\n") == 1, err)
 

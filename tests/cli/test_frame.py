@@ -47,7 +47,46 @@ def test_refusals():
     refused("value out of range", ["doctor", "--port", "70000"], "from 1 to 65535")
     refused("argument too many", ["completion", "bash", "a"], 'unexpected argument "a"')
     refused("argument missing", ["completion"], "expected bash")
+    for name in ("grammar", "parse", "imatrix", "sessions"):
+        refused(f"{name} is not built yet", [name, "--anything", "x"], f"{name} is not built yet")
+        refused(f"--help {name}", ["--help", name], f"{name} is not built yet")
+    refused("--draft-logits", ["eval", "m", "--draft-logits", "x"], "--draft-logits is refused")
+    refused("two prompts", ["generate", "m", "-p", "a", "-f", "b"],
+            "expected one prompt, found two: --prompt and --file")
+    refused("no prompt", ["generate", "m"], "expected a prompt")
+    refused("a count that is none", ["generate", "m", "-p", "a", "-n", "x"],
+            'expected a whole number from 1 to 1000000000 or -1, found "x"')
     refused("unknown shell", ["completion", "tcsh"], "expected bash, zsh or fish")
+
+
+def test_no_model():
+    """A command line that names no model, where none lies about, is a usage error everywhere."""
+    needed = {"generate": ["-p", "a"], "eval": ["--perplexity", "f"], "tokenize": ["--text", "a"],
+              "detokenize": ["--ids", "f"], "render": ["--messages", "f"], "chat": [], "serve": [],
+              "inspect": [], "plan": [], "bench": []}
+    program = os.path.abspath(INGOT)
+    with tempfile.TemporaryDirectory() as folder:
+        for name, flags in needed.items():
+            done = subprocess.run([program, name, *flags], cwd=folder, capture_output=True,
+                                  text=True, stdin=subprocess.DEVNULL, timeout=60)
+            case(f"{name} without a model", done.returncode == 2 and done.stdout == "" and
+                 "no model given" in done.stderr and done.stderr.count("\n") == 1, done)
+            done = subprocess.run([program, name, "gone.gguf", *flags], cwd=folder,
+                                  capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                                  timeout=60)
+            case(f"{name} with a model that is not there", done.returncode == 1, done)
+    with_argument = [name for name in commands()
+                     if "MODEL" in run(name, "--help")[1].split("\n")[2]]
+    case("every command that takes a model is looked at",
+         set(with_argument) - {"doctor"} == set(needed), with_argument)
+
+
+def test_bench_url_flags():
+    for flag in (["-t", "2"], ["--device", "cpu"], ["-b", "64"], ["-ctk", "f32"], ["-ctv", "f32"],
+                 ["--exact"], ["--peak"], ["--write", "f"], ["--shape", "qwen3-8b:Q4_K_M"]):
+        refused(f"bench --url {flag[0]}", ["bench", "--url", "http://127.0.0.1:1", *flag],
+                "has no meaning with --url")
+    refused("bench --api-key without --url", ["bench", "m", "--api-key", "k"], "--url")
 
 
 def test_output_errors():
@@ -163,6 +202,8 @@ def test_doctor_model():
 
 test_help()
 test_refusals()
+test_no_model()
+test_bench_url_flags()
 test_output_errors()
 test_completion()
 test_man_page()

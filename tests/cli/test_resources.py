@@ -8,6 +8,7 @@ import os
 import resource
 import struct
 import sys
+import time
 import subprocess
 import tempfile
 
@@ -144,6 +145,52 @@ def memory_lock():
     case("--mlock within the limit", status == 0, err)
 
 
+def maps_while_waiting(path, *flags):
+    """What a generate that has loaded and waits for its prompt has mapped; and its answer."""
+    p = subprocess.Popen(
+        [
+            INGOT,
+            "generate",
+            path,
+            "--tokens",
+            "-",
+            "--ids",
+            "-n",
+            "4",
+            "--temperature",
+            "0",
+            *flags,
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    maps = ""
+    for _ in range(600):
+        with open(f"/proc/{p.pid}/syscall") as f:
+            waits = f.read().startswith("0 0x0 ")  # read() of descriptor 0
+        if waits:
+            break
+        time.sleep(0.05)
+    with open(f"/proc/{p.pid}/maps") as f:
+        maps = f.read()
+    out, err = p.communicate("1 2 3", timeout=60)
+    return maps, p.returncode, out, err
+
+
+def no_mmap():
+    hf = os.path.join(DATA, "golden", "llama-base", "hf")
+    for name, path, part in (("GGUF", TINY, "model.gguf"), ("safetensors", hf, ".safetensors")):
+        maps, status, expected, err = maps_while_waiting(path)
+        case(f"{name} is mapped", status == 0 and part in maps, err)
+        maps, status, out, err = maps_while_waiting(path, "--no-mmap")
+        case(f"{name} --no-mmap maps no file", status == 0 and part not in maps, err)
+        case(
+            f"{name} --no-mmap answers the same", out == expected and len(out.split()) == 4, out
+        )
+
+
 def no_space():
     for name, arguments in {
         "eval --logits": ("eval", TINY, "--tokens", IDS, "--logits", "/dev/full"),
@@ -267,6 +314,6 @@ def damaged():
 with folder:
     with open(IDS, "w") as f:
         f.write("1 2 3\n")
-    for part in (contexts, memory_lock, no_space, not_numbers, plans, damaged):
+    for part in (contexts, memory_lock, no_mmap, no_space, not_numbers, plans, damaged):
         part()
 finish()

@@ -163,12 +163,91 @@ static void notices_writes(void **state)
     mapped_file_close(&f);
 }
 
+static void write_bytes(int value)
+{
+    uint8_t *bytes = mem_alloc(N_BYTES);
+    memset(bytes, value, N_BYTES);
+    int fd = open(path, O_WRONLY | O_CREAT, 0600); /* in place */
+    assert_int_equal(write(fd, bytes, N_BYTES), N_BYTES);
+    assert_int_equal(ftruncate(fd, N_BYTES), 0);
+    close(fd);
+    mem_free(bytes);
+}
+
+/* Sets the time of the last change back, so that only the size tells that something happened. */
+static void set_time(struct timespec t)
+{
+    struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, t };
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static void reads_in(void **state)
+{
+    (void)state;
+    struct mapped_file f;
+    write_bytes(7);
+    assert_int_equal(mapped_file_open(&f, path, NULL), STATUS_OK);
+    const uint8_t *at = f.bytes;
+    assert_int_equal(mapped_file_read_in(&f, NULL), STATUS_OK);
+    assert_ptr_equal(f.bytes, at);
+    write_bytes(9);
+    assert_int_equal(truncate(path, 0), 0);
+    mapped_file_forget(&f, 0, SIZE_MAX);
+    size_t sum = 0;
+    for (size_t i = 0; i < f.size; i++)
+        sum += f.bytes[i];
+    assert_int_equal(sum, (size_t)N_BYTES * 7);
+    assert_false(mapped_file_damaged(&f));
+    assert_false(mapped_file_changed(&f));
+    assert_int_equal(mapped_file_read_in(&f, NULL), STATUS_OK);
+    mapped_file_close(&f);
+
+    assert_int_equal(mapped_file_open(&f, path, NULL), STATUS_OK); /* no bytes at all */
+    assert_int_equal(mapped_file_read_in(&f, NULL), STATUS_OK);
+    mapped_file_close(&f);
+    mapped_file_borrow(&f, "label", "abc", 3);
+    assert_int_equal(mapped_file_read_in(&f, NULL), STATUS_OK);
+    assert_int_equal(f.bytes[2], 'c');
+    mapped_file_close(&f);
+}
+
+#define NOT_READ(part) \
+    assert_int_equal(mapped_file_read_in(&f, &e), STATUS_IO); \
+    assert_non_null(strstr(e.message, path)); \
+    assert_non_null(strstr(e.message, part)); \
+    mapped_file_close(&f)
+
+static void refuses_to_read_in(void **state)
+{
+    (void)state;
+    struct mapped_file f;
+    struct error e;
+    write_bytes(7);
+    assert_int_equal(mapped_file_open(&f, path, NULL), STATUS_OK);
+    assert_int_equal(truncate(path, 5000), 0);
+    set_time(f.modified);
+    NOT_READ("became shorter");
+    write_bytes(7);
+    assert_int_equal(mapped_file_open(&f, path, NULL), STATUS_OK);
+    set_time((struct timespec){ .tv_sec = 1000000000 });
+    NOT_READ("was written to");
+    assert_int_equal(mapped_file_open(&f, path, NULL), STATUS_OK);
+    assert_int_equal(file_write(path, "five", 5, NULL), STATUS_OK); /* renames over it */
+    NOT_READ("another file");
+    assert_int_equal(mapped_file_open(&f, path, NULL), STATUS_OK);
+    unlink(path);
+    NOT_READ("cannot open");
+    write_bytes(7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(opens_and_refuses),
         cmocka_unit_test(shrinks_while_mapped),
         cmocka_unit_test(notices_writes),
+        cmocka_unit_test(reads_in),
+        cmocka_unit_test(refuses_to_read_in),
     };
     return cmocka_run_group_tests(tests, make_file, remove_file);
 }

@@ -154,7 +154,7 @@ static void test_shorthands(void **state)
     assert_int_equal(PARSE(&o, &err, "--cold"), STATUS_OK);
     assert_true(options_real(&o, "temperature") == 0.0);
     options_release(&o);
-    REFUSED("--type: expected f32|f16, found \"q9\"", "--type", "q9");
+    REFUSED("--type: expected one of f32|f16, found \"q9\"", "--type", "q9");
 }
 
 static void test_foreign(void **state)
@@ -183,7 +183,7 @@ static void test_refusals(void **state)
     REFUSED("found \"\"", "--top-k", "");
     REFUSED("above 0 and at most 1, found \"0\"", "--top-p", "0");
     REFUSED("found \"nan\"", "--temp", "nan");
-    REFUSED("expected a whole number from 1 to 64 or one of auto, found \"0\"", "-t", "0");
+    REFUSED("expected a whole number from 1 to 64 or auto, found \"0\"", "-t", "0");
     REFUSED("found \"18446744073709551616\"", "--seed", "18446744073709551616");
     REFUSED("a size such as", "--limit", "99999999999999T");
     REFUSED("a size such as", "--limit", "k");

@@ -317,6 +317,20 @@ static void split_archive(void **state)
     assert_string_equal(weight_tensor_path(&g.weights, y), third);
     weight_file_forget(&g.weights, y, 0, (y)->n_bytes);
     assert_int_equal(y->bytes[0], 'y');
+    MUST(weight_file_read_in(&g.weights, &e));
+    assert_ptr_equal(weight_file_find(&g.weights, STR("y")), y);
+    assert_int_equal(truncate(second, 0), 0);
+    assert_int_equal(truncate(third, 0), 0);
+    weight_file_forget(&g.weights, y, 0, (y)->n_bytes);
+    assert_int_equal(y->bytes[0], 'y');
+    assert_int_equal(weight_file_find(&g.weights, STR("x"))->bytes[31], 'x');
+    assert_false(weight_file_damaged(&g.weights) || weight_file_changed(&g.weights));
+    gguf_close(&g);
+    write_part(second, 1, 3, 2, "x");
+    write_part(third, 2, 3, 2, "y");
+    MUST(gguf_open(&g, first, &e));
+    assert_int_equal(truncate(third, 50), 0);
+    REFUSED(weight_file_read_in(&g.weights, &e), "m-00003-of-00003.gguf: became shorter");
     gguf_close(&g);
 
     REFUSED(gguf_open(&g, second, &e), "m-00001-of-00003.gguf");

@@ -106,6 +106,13 @@ static void sharded_safetensors(void **state)
     assert_int_equal(y->bytes[19], 2);
     assert_int_equal(y->dim[0], 5);
     assert_string_equal(weight_tensor_path(&f, y), in_folder("a-2.safetensors"));
+    MUST(weight_file_read_in(&f, &e));
+    put_safetensors("a-2.safetensors", "y", 5, 9);
+    assert_int_equal(y->bytes[19], 2);
+    weight_file_close(&f);
+    MUST(safetensors_open_folder(&f, folder, &e));
+    put_safetensors("a-2.safetensors", "y", 5, 2);
+    REFUSED(weight_file_read_in(&f, &e), "a-2.safetensors: another file");
     weight_file_close(&f);
 
     static const char *const bad[][2] = {
