@@ -325,6 +325,11 @@ def step_portable(context, counts):
 def step_soak(context, counts):
     if build(context, "release", counts):
         test_programs(context, "soak", counts, timeout=3600)
+    for preset in ("asan", "tsan"):  # shorter: these are ten times slower
+        if build(context, preset, counts):
+            env = dict(test_environment(context), INGOT=os.path.join(BUILD, preset, "ingot"),
+                       INGOT_SOAK_SECONDS="60", INGOT_SOAK_CLIENTS="16")
+            test_programs(context, "soak", counts, env, timeout=3600)
 
 
 @step("fuzz-long", long_only=True)

@@ -144,6 +144,9 @@ class Starting(Server):
             stdout=subprocess.DEVNULL,
             text=True,
         )
+        self.announced = threading.Event()
+        self.reader = threading.Thread(target=self.read_log, daemon=True)
+        self.reader.start()
 
 
 def ask(s, method, path, body=None):
