@@ -67,6 +67,7 @@ static void take_cache(const struct options *o, struct engine_options *e)
         e->cache_bytes = off ? -1 : 0;
     else if (e->cache_bytes == 0) /* --cache 0 */
         e->cache_bytes = -1;
+    e->no_reuse = !options_flag(o, "cache-prompt");
     e->checkpoint_interval = (int32_t)options_int(o, "checkpoint-interval");
 }
 

@@ -72,6 +72,8 @@ static const struct option engine_rows[] = {
              "both of them"),
     OPT_MIB("--cache", "auto|off", "auto",
             "host memory for displaced conversations (auto: 1/8 of what is free, at most 8 GiB)"),
+    OPT_FLAG("--cache-prompt", "on",
+             "take over what is known of a prompt; without, every prompt is read whole"),
     OPT_INT("--checkpoint-interval", "N", "256", 64, 1e6,
             "tokens between copies of recurrent state, rounded up to whole pages of 64"),
     OPT_FLAG("--exact --quality", "off",

@@ -105,6 +105,7 @@ struct request_options {
     int32_t lookup;               /* most drafted tokens; 0: the engine's setting; -1: none */
     const struct str *script;     /* raw text to replay instead of free generation; NULL: none */
     bool prompt_only;             /* read the prompt, draw nothing */
+    bool no_reuse;                /* read all of it, and leave nothing for others to take over */
     const int32_t *positions;     /* [3][n_tokens] for multi-section rotary; NULL: 0, 1, 2 ... */
     /* Called on the engine thread with the logits of every prompt position in order, before any
      * token is drawn; may be NULL. Borrowed for the call. */

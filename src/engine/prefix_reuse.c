@@ -39,7 +39,7 @@ void prefix_reuse_release(struct scheduler *s)
 /* Positions of its own make a state that its tokens do not describe. */
 static bool may_reuse(const struct scheduler *s, const struct request *r)
 {
-    return s->reuses && !r->positions;
+    return s->reuses && !r->positions && !r->options.no_reuse;
 }
 
 /* The last token is always computed: its logits are wanted. So are those of whoever asked. */

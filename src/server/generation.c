@@ -181,6 +181,7 @@ static enum status submit(struct exchange *x, struct generation *g, int32_t max_
                 .n_stop = g->fields.n_stop, .n_logprobs = g->n_logprobs,
                 .echo_logprobs = g->echo_logprobs, .client = x->client, .name = g->id,
                 .priority = g->fields.priority, .lookup = g->fields.lookup,
+                .no_reuse = !g->fields.cache_prompt,
                 .script = g->script.ptr ? &g->script : NULL, .notify = wake, .notify_user = x,
             };
             choice[i].sampling.seed += (uint64_t)i; /* choices differ, and repeat */

@@ -281,11 +281,13 @@ static enum status read_small(const json_t *body, struct request_fields *f, stru
         bool *out;
     } switches[] = {
         { "ignore_eos", &f->ignore_eos },
+        { "cache_prompt", &f->cache_prompt },
         { "stream", &f->stream },
         { "timings_per_token", &f->timings_per_token },
         { "prefill_progress", &f->prefill_progress },
         { "return_progress", &f->prefill_progress },
     };
+    f->cache_prompt = true;
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
         snprintf(f->param, sizeof f->param, "%s", numbers[i].name);
         TRY(field_int(body, numbers[i].name, numbers[i].low, numbers[i].high, &numbers[i].value,

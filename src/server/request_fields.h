@@ -22,6 +22,7 @@ struct request_fields {
     int32_t n_stop;
     int priority;
     int32_t lookup; /* as in request_options */
+    bool cache_prompt;
     struct logit_bias bias[LIMIT_LOGIT_BIAS];
     char param[64]; /* the field that an error is about */
 };

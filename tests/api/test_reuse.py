@@ -14,9 +14,9 @@ FIRST = [{"role": "user", "content": "Name three animals that live in the sea, o
 NEXT = {"role": "user", "content": "Now three that live in the desert."}
 
 
-def ask(server, messages):
+def ask(server, messages, **more):
     """(text, cached tokens, prompt tokens)"""
-    body = {"messages": messages, "max_tokens": 16, "temperature": 0, "ignore_eos": True}
+    body = {"messages": messages, "max_tokens": 16, "temperature": 0, "ignore_eos": True, **more}
     status, answer = server.json("POST", "/v1/chat/completions", body)
     assert status == 200, answer
     usage = answer["usage"]
@@ -36,7 +36,15 @@ def turns():
         case("second turn takes the first over", n_first <= cached < n, (n_first, cached, n))
         again, cached, n = ask(server, messages)
         case("the same again is all known", cached == n - 1, (cached, n))
+        whole, cached, n = ask(server, messages, cache_prompt=False)
+        case("cache_prompt false takes nothing over", cached == 0, (cached, n))
+        case("and changes no answer", whole == with_reuse, (whole, with_reuse))
         case("the same again, the same answer", again == with_reuse, (again, with_reuse))
+    with Server(MODEL, "--context", "1024", "--exact", "--no-cache-prompt") as server:
+        ask(server, messages)
+        plain, cached, _ = ask(server, messages)
+        case("--no-cache-prompt takes nothing over", cached == 0, cached)
+        case("the answer of a server that reuses nothing", plain == with_reuse, (plain, with_reuse))
     # Nobody asked this server before, and it copies nothing to host memory.
     with Server(MODEL, "--context", "1024", "--exact", "--cache", "off") as server:
         plain, cached, _ = ask(server, messages)
