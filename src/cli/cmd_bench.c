@@ -36,7 +36,7 @@ static const struct option rows[] = {
     OPT_TEXT("--url", "URL", NULL,
              "drive the OpenAI-compatible server at http://HOST:PORT instead of a model"),
     OPT_TEXT("--api-key", "KEY", NULL, "the key of that server"),
-    OPT_FLAG("--peak", NULL, "what this machine can do at most: reading memory, f32, int8"),
+    OPT_FLAG("--peak", NULL, "what this machine can do at most: reading memory, f32, bf16, int8"),
     OPT_FLAG("--json", NULL, "one JSON array of results"),
 };
 static const struct option_group bench_options = OPTION_GROUP("bench", "Bench", rows);
@@ -257,13 +257,21 @@ static json_t *rate_json(double rate)
     return rate > 0 ? json_real(rate) : json_null();
 }
 
+static void print_peak(const struct cpu_peak *p)
+{
+    char bf16[48] = "none";
+    if (p->bf16_gflop_s > 0)
+        snprintf(bf16, sizeof bf16, "%.1f GFLOP/s", p->bf16_gflop_s);
+    printf("%-24s %7d  reads %.1f GB/s, f32 %.1f GFLOP/s, bf16 %s, int8 %.1f GOP/s (%s)\n", "peak",
+           p->n_threads, p->read_gb_s, p->f32_gflop_s, bf16, p->int8_gop_s, p->isa);
+}
+
 static enum status measure_peak(struct bench *b, int n_threads, struct error *err)
 {
     struct cpu_peak p;
     TRY(cpu_peak_measure(n_threads, &p, err));
     if (!options_flag(b->o, "json"))
-        printf("%-24s %7d  reads %.1f GB/s, f32 %.1f GFLOP/s, int8 %.1f GOP/s (%s)\n", "peak",
-               n_threads, p.read_gb_s, p.f32_gflop_s, p.int8_gop_s, p.isa);
+        print_peak(&p);
     json_array_append_new(
         b->results, json_pack("{s:s, s:i, s:s, s:s, s:o, s:o, s:o, s:o}", "test", "peak", "threads",
                               n_threads, "device", "cpu", "isa", p.isa, "read_gb_s",

@@ -19,11 +19,17 @@ struct peak_job {
     volatile float results[THREAD_POOL_MAX];
 };
 
-static const struct peak_kernels *choose(void)
+/* *bf16 NULL: there is no such loop. */
+static const struct peak_kernels *choose(const struct peak_loop **bf16)
 {
+    *bf16 = NULL;
 #if defined(__x86_64__)
     struct cpu_features features;
     cpu_features_read(&features);
+    if (features.avx512_bf16)
+        *bf16 = &peak_bf16_avx512bf16;
+    if (features.avx512)
+        return &peak_kernels_avx512;
     if (features.avx2)
         return &peak_kernels_avx2;
 #endif
@@ -81,7 +87,8 @@ enum status cpu_peak_measure(int n_threads, struct cpu_peak *out, struct error *
 {
     struct thread_pool *pool;
     *out = (struct cpu_peak){ .isa = "none", .n_threads = n_threads };
-    const struct peak_kernels *kernels = choose();
+    const struct peak_loop *bf16;
+    const struct peak_kernels *kernels = choose(&bf16);
     if (!kernels)
         return STATUS_OK;
     char *bytes = mem_try_pages(READ_BYTES);
@@ -96,6 +103,8 @@ enum status cpu_peak_measure(int n_threads, struct cpu_peak *out, struct error *
         out->read_gb_s = read_rate(pool, job, bytes);
         out->f32_gflop_s = loop_rate(pool, job, kernels->f32, kernels->f32_ops);
         out->int8_gop_s = loop_rate(pool, job, kernels->int8, kernels->int8_ops);
+        if (bf16)
+            out->bf16_gflop_s = loop_rate(pool, job, bf16->run, bf16->ops);
         mem_free(job);
         thread_pool_free(pool);
     }

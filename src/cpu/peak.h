@@ -11,7 +11,7 @@
 #include "base/error.h"
 
 struct cpu_peak {
-    const char *isa;       /* of the arithmetic: "avx2" */
+    const char *isa;       /* of the arithmetic: "avx2", "avx512" */
     int n_threads;
     double read_gb_s;      /* from memory, 1e9 bytes */
     double f32_gflop_s;    /* fused multiply-add */
@@ -30,6 +30,13 @@ struct peak_kernels {
     float (*read)(const void *bytes, int64_t n); /* n: a multiple of 256 */
     double f32_ops, int8_ops;
 };
-extern const struct peak_kernels peak_kernels_avx2;
+extern const struct peak_kernels peak_kernels_avx2, peak_kernels_avx512;
+
+/* Pairs of bf16 multiplied and added to f32; not every processor with AVX-512 has it. */
+struct peak_loop {
+    float (*run)(int64_t rounds); /* does rounds * ops operations */
+    double ops;
+};
+extern const struct peak_loop peak_bf16_avx512bf16;
 
 #endif

@@ -1,4 +1,4 @@
-/* http_answer: bodies of every framing, in one piece and byte by byte, and answers that are none. */
+/* http_answer: bodies of every framing, in pieces of every size, and answers that are none. */
 #include "unit/cmocka_setup.h"
 
 #include <stdio.h>
