@@ -6,7 +6,7 @@
 #define N_CHAINS 12 /* hides the latency of two units */
 
 /* Keeps a vector in a register and hides from the compiler what is in it: gcc 12 otherwise moves
- * accumulators through memory. */
+ * accumulators through memory, as it does when a loop over them is not unrolled. */
 #define OPAQUE(v) __asm__ volatile("" : "+v"(v))
 
 static float sum(__m512 v)
@@ -21,15 +21,17 @@ static float sum(__m512 v)
 static float run_f32(int64_t rounds)
 {
     __m512 a[N_CHAINS], x = _mm512_set1_ps(0.999f), y = _mm512_set1_ps(0.001f);
+#pragma GCC unroll 12
     for (int i = 0; i < N_CHAINS; i++)
         a[i] = _mm512_set1_ps((float)i * 0.1f);
     for (int64_t r = 0; r < rounds; r++) {
 #pragma GCC unroll 12
-        for (int i = 0; i < N_CHAINS; i++) {
+    for (int i = 0; i < N_CHAINS; i++) {
             a[i] = _mm512_fmadd_ps(a[i], x, y);
             OPAQUE(a[i]);
         }
     }
+#pragma GCC unroll 12
     for (int i = 1; i < N_CHAINS; i++)
         a[0] = _mm512_add_ps(a[0], a[i]);
     return sum(a[0]);
@@ -39,15 +41,17 @@ static float run_f32(int64_t rounds)
 static float run_int8(int64_t rounds)
 {
     __m512i a[N_CHAINS], codes = _mm512_set1_epi8(3), x = _mm512_set1_epi8(5);
+#pragma GCC unroll 12
     for (int i = 0; i < N_CHAINS; i++)
         a[i] = _mm512_set1_epi32(i);
     for (int64_t r = 0; r < rounds; r++) {
 #pragma GCC unroll 12
-        for (int i = 0; i < N_CHAINS; i++) {
+    for (int i = 0; i < N_CHAINS; i++) {
             a[i] = _mm512_dpbusd_epi32(a[i], codes, x);
             OPAQUE(a[i]);
         }
     }
+#pragma GCC unroll 12
     for (int i = 1; i < N_CHAINS; i++)
         a[0] = _mm512_add_epi32(a[0], a[i]);
     return sum(_mm512_cvtepi32_ps(a[0]));

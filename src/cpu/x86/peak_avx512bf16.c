@@ -12,15 +12,17 @@ static float run_bf16(int64_t rounds)
 {
     __m512 a[N_CHAINS];
     __m512i small = _mm512_set1_epi16(0x3c23), x = _mm512_set1_epi16(0x3c24); /* about 0.01 */
+#pragma GCC unroll 12
     for (int i = 0; i < N_CHAINS; i++)
         a[i] = _mm512_set1_ps((float)i * 0.1f);
     for (int64_t r = 0; r < rounds; r++) {
 #pragma GCC unroll 12
-        for (int i = 0; i < N_CHAINS; i++) {
+    for (int i = 0; i < N_CHAINS; i++) {
             a[i] = _mm512_dpbf16_ps(a[i], (__m512bh)small, (__m512bh)x);
             OPAQUE(a[i]);
         }
     }
+#pragma GCC unroll 12
     for (int i = 1; i < N_CHAINS; i++)
         a[0] = _mm512_add_ps(a[0], a[i]);
     float lane[16], all = 0;
