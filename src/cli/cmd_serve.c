@@ -1,5 +1,6 @@
 /* ingot serve: the HTTP server. Ends at SIGTERM or SIGINT after running requests had their time;
  * a second signal ends it at once. */
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +21,8 @@ struct serve {
     struct server_options server;
     json_t *template_defaults;
     FILE *log_file; /* NULL: stderr */
+    pthread_mutex_t lock;   /* guards the next */
+    struct server *running; /* it takes what the engine has to say; NULL: not yet, or no more */
 };
 
 static const char **list_of(struct serve *s, const struct options *o, const char *name,
@@ -76,10 +79,32 @@ static enum status open_log(struct serve *s, const struct options *o, struct err
     return STATUS_OK;
 }
 
+/* While requests are served the engine's messages are notices in the log. */
+static void write_log(void *user, enum log_level level, struct str line)
+{
+    struct serve *s = user;
+    pthread_mutex_lock(&s->lock);
+    if (s->running)
+        server_log(s->running, line);
+    else
+        fprintf(stderr, "%s: %.*s\n", level <= LOG_WARNING ? log_level_name(level) : "note",
+                STR_ARG(line));
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void log_through(struct serve *s, struct server *server)
+{
+    pthread_mutex_lock(&s->lock);
+    s->running = server;
+    pthread_mutex_unlock(&s->lock);
+}
+
 static enum status read_options(struct serve *s, const struct options *o, struct error *err)
 {
     struct server_options *v = &s->server;
     TRY(engine_setup_read(&s->setup, o, err));
+    s->setup.log.write = write_log;
+    s->setup.log.user = s;
     TRY(engine_setup_read_sampling(&s->setup, o, err));
     if (s->setup.n_stop || s->setup.sampling.n_bias || s->setup.ignore_eos)
         return error_set(err, STATUS_INVALID,
@@ -114,6 +139,7 @@ static enum status read_options(struct serve *s, const struct options *o, struct
     v->quiet = options_flag(o, "quiet");
     v->verbose = options_flag(o, "verbose");
     v->log_json = options_flag(o, "log-json");
+    v->live_row = term_is_terminal(v->log) && !v->quiet && !v->log_json;
     s->setup.engine.max_requests = v->concurrency * 32; /* the server counts requests, each of n */
     s->setup.engine.max_sequences = (int32_t)options_int(o, "parallel");
     return STATUS_OK;
@@ -222,7 +248,9 @@ static int serve(struct serve *s, const struct options *o, struct error *err)
     }
     print_banner(s, server, model);
     print_others(s, models, n_models);
+    log_through(s, server);
     sigwait(&ends, &which);
+    log_through(s, NULL);
     pthread_sigmask(SIG_UNBLOCK, &ends, NULL);
     server_stop(server);
     engine_free(engine);
@@ -231,7 +259,7 @@ static int serve(struct serve *s, const struct options *o, struct error *err)
 
 static int run(const struct options *o)
 {
-    struct serve s = { 0 };
+    struct serve s = { .lock = PTHREAD_MUTEX_INITIALIZER };
     struct error err = { 0 };
     int state = CLI_FAILED;
     if (read_options(&s, o, &err) == STATUS_OK)

@@ -68,6 +68,7 @@ static void take_cache(const struct options *o, struct engine_options *e)
     else if (e->cache_bytes == 0) /* --cache 0 */
         e->cache_bytes = -1;
     e->no_reuse = !options_flag(o, "cache-prompt");
+    e->loop_guard = options_flag(o, "loop-guard");
     e->checkpoint_interval = (int32_t)options_int(o, "checkpoint-interval");
 }
 

@@ -83,6 +83,8 @@ static const struct option engine_rows[] = {
     OPT_INT("--lookup", "N", "0", 0, 31,
             "guess up to N tokens from earlier text and check them in one pass: the same answer, "
             "sooner where it repeats (0: never)"),
+    OPT_FLAG("--loop-guard", "off",
+             "end an answer that says up to 256 tokens four times over and for 256 tokens"),
     OPT_TEXT("--script", "FILE", NULL,
              "replay these turns through the real sampler: a JSON array of raw texts"),
 };

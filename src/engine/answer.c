@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "engine/candidates.h"
 #include "engine/engine_internal.h"
+#include "engine/loop_guard.h"
 
 static bool is_among(const int32_t *list, int32_t n, int32_t token)
 {
@@ -126,7 +127,10 @@ bool answer_token(struct request *r, const float *logits, struct sampler_scratch
         r->stop_token = token;
         add_last_text(r, e);
     } else if (!add_text(r, e, token)) {
-        over = r->n_tokens >= r->limit;
+        const int32_t *answer = r->tokens + r->n_prompt;
+        r->repeats =
+            r->engine->options.loop_guard && loop_guard_sees(answer, r->n_tokens - r->n_prompt);
+        over = r->n_tokens >= r->limit || r->repeats;
         if (over) {
             *finish = FINISH_LENGTH;
             add_last_text(r, e);

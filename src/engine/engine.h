@@ -44,6 +44,7 @@ struct engine_options {
     const char *tokenizer_path, *chat_template; /* overrides; NULL: the model's own */
     void (*progress)(void *user, int64_t done, int64_t all); /* while loading; may be NULL */
     void *progress_user;
+    bool loop_guard;              /* ends an answer that repeats itself, see loop_guard.h */
     bool no_reuse;                /* every prompt is read from its first token */
     int64_t cache_bytes;          /* host memory for displaced state; 0: auto, -1: none */
     int32_t checkpoint_interval;  /* tokens between checkpoints of fixed state; 0: 256 */
@@ -123,7 +124,7 @@ enum event_kind {
     EVENT_DONE,
 };
 struct request_usage {
-    int32_t prompt_tokens, cached_tokens, completion_tokens;
+    int32_t prompt_tokens, cached_tokens, completion_tokens, drafted_tokens, accepted_tokens;
     double queue_ms, prompt_ms, first_token_ms, decode_ms;
 };
 struct event {
@@ -137,6 +138,7 @@ struct event {
     enum finish_reason finish;    /* EVENT_DONE */
     int32_t stop_index;           /* which stop string; -1: none */
     int32_t stop_token;           /* the end or stop token that finished it; -1: none */
+    bool repeats;                 /* EVENT_DONE: FINISH_LENGTH because of loop_guard */
     uint64_t seed;                /* EVENT_DONE: the one that was used */
     struct error error;           /* FINISH_ERROR */
     struct request_usage usage;   /* EVENT_DONE */

@@ -205,6 +205,8 @@ void request_finish(struct request *r, enum finish_reason finish, const struct e
         .prompt_tokens = r->n_prompt,
         .cached_tokens = r->cached_tokens,
         .completion_tokens = r->n_tokens - r->n_prompt,
+        .drafted_tokens = r->n_drafted,
+        .accepted_tokens = r->n_accepted,
         .queue_ms = ms_between(r->submitted_ns, r->admitted_ns ? r->admitted_ns : now),
         .prompt_ms = ms_between(r->admitted_ns, r->prompt_ns),
         .first_token_ms = ms_between(r->submitted_ns, r->first_token_ns),
@@ -267,6 +269,7 @@ static bool take_event(struct request *r, struct event *out)
     out->seed = r->sampling.seed;
     out->error = r->error;
     out->usage = r->usage;
+    out->repeats = r->repeats;
     return true;
 }
 

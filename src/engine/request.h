@@ -64,7 +64,7 @@ struct request {
     struct detokenizer detokenizer;
     struct stop_matcher stops;
     struct strbuf piece;             /* text of the newest token */
-    bool prompt_done, preempted;
+    bool prompt_done, preempted, repeats;
     bool waits_prefix;               /* for another that reads the same */
     struct request *next;            /* in the queue, or among the followers */
     struct request *followers;       /* of one group: they fork this one's state */

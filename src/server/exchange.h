@@ -57,6 +57,7 @@ struct exchange_row {
     int64_t prompt_tokens, cached_tokens, output_tokens; /* -1: no number */
     double first_token_s;                                /* < 0: none */
     double tokens_per_second;                            /* < 0: none */
+    struct request_usage usage;                          /* zero: it was not computed */
     const char *finish;                                  /* static text; NULL: the status */
     char reason[256];
 };

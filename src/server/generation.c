@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "server/http_reply.h"
+#include "server/request_log.h"
 #include "server/server_state.h"
 
 #define FRAMES_AHEAD (64u << 10)
@@ -41,6 +42,7 @@ static void cancel(struct exchange *x, const char *why)
 static void fill_row(struct exchange *x, const struct generation *g)
 {
     struct request_usage usage = generation_usage(g);
+    x->row.usage = usage;
     x->row.prompt_tokens = usage.prompt_tokens;
     x->row.cached_tokens = usage.cached_tokens;
     x->row.output_tokens = usage.completion_tokens;
@@ -87,6 +89,10 @@ static void choice_done(struct exchange *x, struct generation *g, int32_t i, con
         (void)error_set(&err, STATUS_CANCELLED, "the request was cancelled");
         fail(x, g, &err);
     } else {
+        if (e->repeats)
+            request_log_notice(x->server,
+                               "%s repeats itself: ended by --loop-guard after %d tokens", g->id,
+                               e->usage.completion_tokens);
         g->dialect->choice_end(x, g, i);
     }
 }
@@ -262,6 +268,8 @@ struct request_usage generation_usage(const struct generation *g)
             sum.cached_tokens += u->cached_tokens;
         }
         sum.completion_tokens += u->completion_tokens;
+        sum.drafted_tokens += u->drafted_tokens;
+        sum.accepted_tokens += u->accepted_tokens;
         sum.queue_ms = MAX(sum.queue_ms, u->queue_ms);
         sum.prompt_ms = MAX(sum.prompt_ms, u->prompt_ms);
         sum.first_token_ms = MAX(sum.first_token_ms, u->first_token_ms);
@@ -289,10 +297,11 @@ json_t *generation_timings_json(const struct generation *g)
 {
     struct request_usage u = generation_usage(g);
     int32_t read = u.prompt_tokens - u.cached_tokens;
-    return json_pack("{s:i,s:f,s:f,s:i,s:f,s:f,s:i,s:f,s:f}", "prompt_n", read, "prompt_ms",
+    return json_pack("{s:i,s:f,s:f,s:i,s:f,s:f,s:i,s:i,s:i,s:f,s:f}", "prompt_n", read, "prompt_ms",
                      u.prompt_ms, "prompt_per_second", rate(read, u.prompt_ms), "predicted_n",
                      u.completion_tokens, "predicted_ms", u.decode_ms, "predicted_per_second",
-                     rate(u.completion_tokens, u.decode_ms), "cache_n", u.cached_tokens, "ttft_ms",
+                     rate(u.completion_tokens, u.decode_ms), "cache_n", u.cached_tokens, "draft_n",
+                     u.drafted_tokens, "draft_n_accepted", u.accepted_tokens, "ttft_ms",
                      u.first_token_ms, "queue_ms", u.queue_ms);
 }
 

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "server/exchange.h"
+#include "server/live_row.h"
 #include "server/server_state.h"
 
 #define TICK_MS 250
@@ -103,6 +104,7 @@ static void *watch_main(void *argument)
             next_tick = now + TICK_MS / 1000.0;
             close_late_connections(w, now);
             tick_exchanges(w, now);
+            live_row_draw(w->server);
         }
         pthread_mutex_lock(&w->lock);
         bool stop = w->stop;

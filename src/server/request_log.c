@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "server/live_row.h"
 #include "server/server_state.h"
 
 #define ROWS_PER_HEADER 50
@@ -69,11 +70,20 @@ static void put_row(struct server *s, const struct exchange *x, double total)
             cached, first, output, rate, finish, all, r->reason[0] ? "  " : "", r->reason);
 }
 
+/* Drops `value`. */
+static void put_json_line(struct server *s, json_t *value)
+{
+    struct strbuf line;
+    strbuf_init(&line, 1u << 16);
+    json_write(&line, value);
+    json_decref(value);
+    fprintf(s->options.log, "%s\n", line.ptr ? line.ptr : "{}");
+    strbuf_release(&line);
+}
+
 static void put_json(struct server *s, const struct exchange *x, double total)
 {
     const struct exchange_row *r = &x->row;
-    struct strbuf line;
-    strbuf_init(&line, 1u << 16);
     json_t *row =
         json_pack("{s:I,s:s,s:s,s:I,s:I,s:I,s:f,s:f,s:s?,s:i,s:f,s:s}", "time",
                   (json_int_t)clock_unix(), "request_id", x->request_id, "endpoint", r->endpoint,
@@ -81,18 +91,47 @@ static void put_json(struct server *s, const struct exchange *x, double total)
                   (json_int_t)r->cached_tokens, "output_tokens", (json_int_t)r->output_tokens,
                   "ttft_s", r->first_token_s, "tokens_per_second", r->tokens_per_second, "finish",
                   r->finish, "status", x->status, "total_s", total, "reason", r->reason);
-    json_write(&line, row);
-    json_decref(row);
-    fprintf(s->options.log, "%s\n", line.ptr ? line.ptr : "{}");
-    strbuf_release(&line);
+    put_json_line(s, row);
+}
+
+/* The dot stands in the endpoint's column, which is 9 wide. */
+static void put_notice(struct server *s, const char *text)
+{
+    char now[16];
+    if (s->options.log_json) {
+        json_t *line = json_pack("{s:I,s:s}", "time", (json_int_t)clock_unix(), "notice", text);
+        put_json_line(s, line);
+        return;
+    }
+    put_time(now);
+    fprintf(s->options.log, "%8s  •        %s\n", now, text);
+}
+
+/* How the time went, for a request that was computed. */
+static void put_details(struct strbuf *line, const struct exchange *x)
+{
+    const struct request_usage *u = &x->row.usage;
+    if (u->prompt_tokens == 0)
+        return;
+    strbuf_printf(line, "  queue %.1f ms, prefill %.1f ms (%d tokens), decode %.1f ms (%d tokens)",
+                  u->queue_ms, u->prompt_ms, u->prompt_tokens - u->cached_tokens, u->decode_ms,
+                  u->completion_tokens);
+    if (u->drafted_tokens)
+        strbuf_printf(line, ", %d of %d drafted tokens accepted", u->accepted_tokens,
+                      u->drafted_tokens);
 }
 
 /* Method and path are the client's: error_set escapes what a terminal would obey. */
-static void put_access(FILE *log, const struct exchange *x, double total)
+static void put_access(struct server *s, const struct exchange *x, double total)
 {
-    struct error line = { 0 };
-    (void)error_set(&line, STATUS_INVALID, "%s %s", x->method, x->path);
-    fprintf(log, "          %s %d %.1f ms\n", line.message, x->status, total * 1000);
+    struct error name = { 0 };
+    struct strbuf line;
+    (void)error_set(&name, STATUS_INVALID, "%s %s", x->method, x->path);
+    strbuf_init(&line, 1u << 16);
+    strbuf_printf(&line, "%s %d %.1f ms %s", name.message, x->status, total * 1000, x->request_id);
+    put_details(&line, x);
+    put_notice(s, line.ptr);
+    strbuf_release(&line);
 }
 
 void request_log_row(const struct exchange *x)
@@ -104,12 +143,13 @@ void request_log_row(const struct exchange *x)
         return;
     double total = clock_seconds() - x->started;
     pthread_mutex_lock(&s->lock);
+    live_row_wipe(s);
     if (x->row.endpoint && s->options.log_json)
         put_json(s, x, total);
     else if (x->row.endpoint)
         put_row(s, x, total);
-    else if (s->options.verbose)
-        put_access(log, x, total);
+    if (s->options.verbose)
+        put_access(s, x, total);
     fflush(log);
     pthread_mutex_unlock(&s->lock);
 }
@@ -118,15 +158,14 @@ void request_log_notice(struct server *s, const char *format, ...)
 {
     if (!s->options.log || s->options.quiet)
         return;
-    char now[16];
-    put_time(now);
-    pthread_mutex_lock(&s->lock);
-    fprintf(s->options.log, "%8s  %-9s", now, "•");
+    struct error line = { 0 };
     va_list arguments;
     va_start(arguments, format);
-    vfprintf(s->options.log, format, arguments);
+    (void)error_set_va(&line, STATUS_INVALID, format, arguments);
     va_end(arguments);
-    fputc('\n', s->options.log);
+    pthread_mutex_lock(&s->lock);
+    live_row_wipe(s);
+    put_notice(s, line.message);
     fflush(s->options.log);
     pthread_mutex_unlock(&s->lock);
 }

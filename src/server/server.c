@@ -72,6 +72,11 @@ void server_ready(struct server *s)
     atomic_store(&s->loading, false);
 }
 
+void server_log(struct server *s, struct str line)
+{
+    request_log_notice(s, "%.*s", STR_ARG(line));
+}
+
 int server_port(const struct server *s)
 {
     return s->listener.port;

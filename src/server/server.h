@@ -41,6 +41,7 @@ struct server_options {
     const struct str *script;  /* [n_script] raw assistant turns to replay */
     size_t n_script;
     bool quiet, verbose, log_json, colour;
+    bool live_row;             /* the log is a terminal: show what runs below it */
     FILE *log; /* rows and notices; NULL: none */
 };
 
@@ -59,6 +60,8 @@ MUST_CHECK enum status server_start(const struct server_options *, struct engine
  * and holds it; then server_ready(), and requests are served. */
 MUST_CHECK enum status server_load(struct server *, struct engine_model **, struct error *);
 void server_ready(struct server *);
+/* A line for the log, as a notice; any thread, before server_stop(). */
+void server_log(struct server *, struct str line);
 int server_port(const struct server *);
 /* Whether other machines cannot reach this address: loopback, or a socket in the file system. */
 bool server_host_is_loopback(const char *host);

@@ -34,6 +34,7 @@ struct server {
     struct exchange *live;
     int n_live;
     int rows_printed;
+    bool live_drawn; /* see live_row.h; under `lock` */
     struct server_metrics metrics;
 };
 
