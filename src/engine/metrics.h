@@ -23,7 +23,8 @@
     X(HITS_HOST, "cache_hits_total", "source=\"host\"", "") \
     X(HITS_DISK, "cache_hits_total", "source=\"disk\"", "") \
     X(HITS_SESSION, "cache_hits_total", "source=\"session\"", "") \
-    X(EVICTIONS_PAGES, "cache_evictions_total", "source=\"pages\"", "cached state dropped") \
+    X(EVICTIONS_PAGES, "cache_evictions_total", "source=\"pages\"", \
+      "parts of cached state that left a layer") \
     X(EVICTIONS_HOST, "cache_evictions_total", "source=\"host\"", "") \
     X(EVICTIONS_DISK, "cache_evictions_total", "source=\"disk\"", "") \
     X(PROPOSED_LOOKUP, "speculation_proposed_total", "drafter=\"lookup\"", "tokens drafted") \

@@ -125,6 +125,7 @@ static void remove_below(struct prefix_tree *t, struct prefix_node *n)
         struct prefix_node *leaf = n->child;
         while (leaf->child)
             leaf = leaf->child;
+        t->counts.dropped_host += host_bytes(t, leaf) > 0;
         prefix_node_remove(t, leaf);
     }
     prefix_node_remove(t, n);

@@ -3,6 +3,8 @@
 #include "engine/scheduler_internal.h"
 
 #define CHECKPOINT_INTERVAL 256
+/* A prompt is read in chunks of about so many rows: what a token of it costs. */
+#define COST_ROWS 64
 #define HOST_CACHE_MOST (8ll << 30)
 /* Without a host cache, families with fixed state keep this much for their checkpoints. */
 #define CHECKPOINT_BYTES (64ll << 20)
@@ -34,6 +36,20 @@ void prefix_reuse_init(struct scheduler *s)
 void prefix_reuse_release(struct scheduler *s)
 {
     prefix_tree_release(&s->prefixes);
+}
+
+void prefix_reuse_measure(struct scheduler *s)
+{
+    struct engine_metrics *metrics = &s->engine->metrics;
+    const struct prefix_counts *now = &s->prefixes.counts, *before = &s->counted;
+    metrics_count(metrics, COUNTER_EVICTIONS_PAGES,
+                  now->spilled_pages + now->dropped_pages - before->spilled_pages -
+                      before->dropped_pages);
+    metrics_count(metrics, COUNTER_EVICTIONS_HOST, now->dropped_host - before->dropped_host);
+    s->counted = *now;
+    double seconds = pass_cost_seconds(&s->cost, COST_ROWS);
+    if (seconds > 0)
+        s->prefixes.seconds_per_token = seconds / COST_ROWS;
 }
 
 /* Positions of its own make a state that its tokens do not describe. */
@@ -96,15 +112,12 @@ static enum status take(struct scheduler *s, struct request *r, struct prefix_ma
                         struct error *err)
 {
     struct engine_metrics *metrics = &s->engine->metrics;
-    struct prefix_counts before = s->prefixes.counts;
     int32_t had = r->sequence->n_past;
     bool from_host;
     if (had > 0)
         sequence_empty(r->sequence, s->model->pool);
     TRY(prefix_tree_take(&s->prefixes, r->tokens, most_reusable(r), r->sequence, match, &from_host,
                          err));
-    metrics_count(metrics, COUNTER_EVICTIONS_HOST,
-                  s->prefixes.counts.dropped_host - before.dropped_host);
     int32_t gained = MAX(MIN(match->n_tokens, r->n_prompt) - had, 0);
     if (had > 0 && match->n_tokens == 0 && !r->preempted)
         r->cached_tokens = 0; /* pages were missing: it is read from its first token */

@@ -167,6 +167,8 @@ bool scheduler_pass(struct scheduler *s)
         spoil_batch(s);
     else if (status != STATUS_END)
         fail_batch(s, &err);
+    if (s->reuses)
+        prefix_reuse_measure(s);
     return status != STATUS_END;
 }
 

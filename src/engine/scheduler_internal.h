@@ -46,6 +46,7 @@ struct scheduler {
     uint64_t looked_ns; /* at the file, whether it was written to */
     struct request_queue queue;
     struct prefix_tree prefixes; /* unused when nothing is reused */
+    struct prefix_counts counted; /* as far as the engine's metrics know them */
     bool reuses;
     struct slot_board board;
 };
@@ -91,6 +92,8 @@ int32_t prefix_reuse_cut(const struct scheduler *s, const struct request *r, int
 void prefix_reuse_note(struct scheduler *s, struct request *r, int32_t n);
 /* The state has advanced by a row of the answer. */
 void prefix_reuse_note_answer(struct scheduler *s, struct request *r);
+/* After a pass: the tree learns what reading a token costs, the metrics what left the cache. */
+void prefix_reuse_measure(struct scheduler *s);
 /* The request gives its state back. */
 void prefix_reuse_keep(struct scheduler *s, struct request *r);
 
