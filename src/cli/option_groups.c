@@ -71,7 +71,8 @@ static const struct option engine_rows[] = {
     OPT_SETS("--kv-type --kv-dtype --kv-cache-type", "TYPE", "cache-type-k cache-type-v",
              "both of them"),
     OPT_MIB("--cache", "auto|off", "auto",
-            "host memory for displaced conversations (auto: 1/8 of what is free, at most 8 GiB)"),
+            "host memory for displaced conversations, of all models (auto: 1/8 of what is free, at "
+            "most 8 GiB)"),
     OPT_FLAG("--cache-prompt", "on",
              "take over what is known of a prompt; without, every prompt is read whole"),
     OPT_INT("--checkpoint-interval", "N", "256", 64, 1e6,

@@ -136,6 +136,7 @@ static struct engine *engine_alloc(const struct engine_options *o)
     e->options.chat_template = keep_text(e, 3, o->chat_template);
     if (e->options.max_requests <= 0)
         e->options.max_requests = REQUESTS_DEFAULT;
+    e->host_cache_bytes = host_cache_budget(&e->options);
     e->incoming_end = &e->incoming;
     engine_metrics_init(&e->metrics);
     pthread_mutex_init(&e->lock, NULL);
@@ -211,6 +212,16 @@ static void add_model(struct engine *e, struct engine_model *m)
     pthread_mutex_unlock(&e->lock);
 }
 
+/* With the device lock. */
+static void share_host_cache(struct engine *e)
+{
+    int64_t n = 0;
+    for (const struct engine_model *m = e->models; m; m = m->next)
+        n++;
+    for (struct engine_model *m = e->models; m; m = m->next)
+        scheduler_set_host_cache(m->scheduler, e->host_cache_bytes / n);
+}
+
 enum status engine_load(struct engine *e, const char *path, struct engine_model **out,
                         struct error *err)
 {
@@ -220,6 +231,7 @@ enum status engine_load(struct engine *e, const char *path, struct engine_model 
     enum status status = load_model(e, e->dev, path, &progress, &m, err);
     if (status == STATUS_OK)
         add_model(e, m);
+    share_host_cache(e);
     pthread_mutex_unlock(&e->device_lock);
     TRY(status);
     *out = m;
@@ -243,6 +255,7 @@ void engine_unload(struct engine *e, struct engine_model *m)
     pthread_cond_signal(&e->wake);
     pthread_mutex_unlock(&e->lock);
     load_model_free(m);
+    share_host_cache(e);
     pthread_mutex_unlock(&e->device_lock);
 }
 
@@ -269,6 +282,7 @@ static void fill_plan(const struct engine *e, const struct engine_model *m,
         .mapped_bytes = dev->mapped_bytes,
         .kv_bytes = sizes->kv_bytes,
         .scratch_bytes = (int64_t)sizes->scratch_bytes,
+        .host_cache_bytes = e->host_cache_bytes,
         .k_type = sizes->state.k_type,
         .v_type = sizes->state.v_type,
         .n_tensors = m->model->n_weights,
@@ -400,6 +414,7 @@ void engine_status(struct engine *e, struct engine_status *out)
         .pages_used = atomic_load(&e->pages_used),
         .pages_all = atomic_load(&e->pages_all),
         .page_tokens = STATE_PAGE_TOKENS,
+        .host_cache_bytes = e->host_cache_bytes,
         .prompt_tokens = metrics_value(&e->metrics, COUNTER_PROMPT_TOKENS),
         .generated_tokens = metrics_value(&e->metrics, COUNTER_GENERATED_TOKENS),
         .requests_done = metrics_value(&e->metrics, COUNTER_DONE),

@@ -78,7 +78,7 @@ struct engine_model_info {
     int32_t default_max_tokens;   /* 0: until stop or context end */
     const int32_t *end_tokens;    /* stop generation */
     int32_t n_end_tokens;
-    int64_t file_bytes, weight_bytes, kv_bytes, n_parameters;
+    int64_t file_bytes, weight_bytes, kv_bytes, scratch_bytes, n_parameters;
     const struct model *model;
 };
 const struct engine_model_info *engine_model_info(const struct engine_model *);
@@ -170,6 +170,7 @@ struct engine_plan {
     int64_t weight_bytes;  /* resident copies */
     int64_t mapped_bytes;  /* weights used where they lie in the mapped file */
     int64_t kv_bytes, scratch_bytes;
+    int64_t host_cache_bytes; /* at most, for displaced state: of all models of an engine */
     enum tensor_type k_type, v_type;
     int32_t n_tensors;
 };
@@ -181,6 +182,7 @@ struct engine_status {
     int32_t n_running, n_waiting, n_sequences, max_requests;
     int64_t pages_used, pages_all;
     int32_t page_tokens;
+    int64_t host_cache_bytes; /* budget */
     uint64_t prompt_tokens, generated_tokens, requests_done, requests_failed, composed_ops;
 };
 void engine_status(struct engine *, struct engine_status *);

@@ -36,6 +36,7 @@ struct engine {
     atomic_bool stop_now;          /* engine_free: forward passes end at the next op */
     atomic_int n_running, n_waiting;
     _Atomic int64_t pages_used, pages_all;
+    int64_t host_cache_bytes;      /* for displaced state of all models, in equal shares */
     struct engine_metrics metrics;
 };
 

@@ -90,6 +90,13 @@ static bool drop_least(struct prefix_tree *t)
     return true;
 }
 
+void prefix_tree_limit(struct prefix_tree *t, int64_t host_budget)
+{
+    t->host_budget = host_budget;
+    while (t->counts.host_bytes > host_budget && drop_least(t)) {
+    }
+}
+
 uint8_t *prefix_host_take(struct prefix_tree *t, int64_t bytes)
 {
     if (bytes > t->host_budget)

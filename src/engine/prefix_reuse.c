@@ -1,5 +1,6 @@
 #include "base/strbuf.h"
 #include "base/system_memory.h"
+#include "engine/scheduler.h"
 #include "engine/scheduler_internal.h"
 
 #define CHECKPOINT_INTERVAL 256
@@ -12,9 +13,9 @@
 #define MISS_TOKENS 8
 #define MISS_BYTES 160
 
-static int64_t host_budget(const struct engine_options *o)
+int64_t host_cache_budget(const struct engine_options *o)
 {
-    if (o->cache_bytes < 0)
+    if (o->cache_bytes < 0 || o->no_reuse)
         return 0;
     if (o->cache_bytes > 0)
         return o->cache_bytes;
@@ -29,8 +30,15 @@ void prefix_reuse_init(struct scheduler *s)
     s->reuses = !s->engine->options.no_reuse;
     if (!s->reuses)
         return;
-    int64_t budget = host_budget(&s->engine->options);
-    prefix_tree_init(&s->prefixes, pool, pool->has_fixed ? MAX(budget, CHECKPOINT_BYTES) : budget);
+    prefix_tree_init(&s->prefixes, pool, 0);
+    scheduler_set_host_cache(s, s->engine->host_cache_bytes);
+}
+
+void scheduler_set_host_cache(struct scheduler *s, int64_t bytes)
+{
+    bool has_fixed = s->model->pool->has_fixed;
+    if (s->reuses)
+        prefix_tree_limit(&s->prefixes, has_fixed ? MAX(bytes, CHECKPOINT_BYTES) : bytes);
 }
 
 void prefix_reuse_release(struct scheduler *s)

@@ -56,6 +56,8 @@ struct prefix_tree {
 /* Becomes the pool's keeper. */
 void prefix_tree_init(struct prefix_tree *t, struct state_pool *pool, int64_t host_budget);
 void prefix_tree_release(struct prefix_tree *t);
+/* From now on so many bytes of host memory; what is beyond goes at once. */
+void prefix_tree_limit(struct prefix_tree *t, int64_t host_budget);
 
 struct prefix_match {
     int32_t n_tokens;                  /* reusable */
