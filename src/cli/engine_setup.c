@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -15,6 +16,8 @@
 static void write_log(void *user, enum log_level level, struct str line)
 {
     (void)user;
+    if (!file_takes_output(STDERR_FILENO)) /* the engine's thread may not wait for a reader */
+        return;
     fprintf(stderr, "%s: %.*s\n", level <= LOG_WARNING ? log_level_name(level) : "note",
             STR_ARG(line));
 }
