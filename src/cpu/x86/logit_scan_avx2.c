@@ -1,4 +1,0 @@
-#define VECTOR_BYTES 32
-#include "cpu/logit_scan_body.h"
-
-LOGIT_SCAN(avx2);
