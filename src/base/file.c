@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,12 @@ enum status file_write(const char *path, const void *bytes, size_t n, struct err
         return file_writer_commit(&w, err);
     file_writer_abort(&w);
     return s;
+}
+
+bool file_takes_output(int fd)
+{
+    struct pollfd p = { .fd = fd, .events = POLLOUT };
+    return poll(&p, 1, 0) != 0;
 }
 
 bool file_exists(const char *path)

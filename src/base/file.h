@@ -30,6 +30,8 @@ MUST_CHECK enum status file_writer_write(struct file_writer *w, const void *byte
 MUST_CHECK enum status file_writer_commit(struct file_writer *w, struct error *err);
 void file_writer_abort(struct file_writer *w); /* also after commit or a failed open: no effect */
 
+/* Whether a short write goes through at once: not into a pipe or terminal that nobody reads. */
+bool file_takes_output(int fd);
 bool file_exists(const char *path);
 bool file_is_directory(const char *path);
 bool file_is_same(const char *a, const char *b); /* one file, maybe under two names */

@@ -15,7 +15,7 @@ static void print_json(const struct engine_plan *p)
 {
     cli_print_json(json_pack(
         "{s:s, s:s, s:s, s:I, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:s, s:s,"
-        " s:{s:I, s:I, s:I, s:I, s:I, s:I}}",
+        " s:{s:I, s:I, s:I, s:I, s:I, s:I, s:I}}",
         "name", p->name, "family", p->family, "type", p->type_name, "parameters",
         (json_int_t)p->n_parameters, "device", p->device, "isa", p->isa, "threads", p->n_threads,
         "context", p->context, "context_trained", p->context_trained, "sequences", p->sequences,
@@ -23,7 +23,8 @@ static void print_json(const struct engine_plan *p)
         (json_int_t)p->pool_tokens, "cache_type_k", kv_type_name(p->k_type), "cache_type_v",
         kv_type_name(p->v_type), "bytes", "file", (json_int_t)p->file_bytes, "weights",
         (json_int_t)p->weight_bytes, "weights_mapped", (json_int_t)p->mapped_bytes, "kv",
-        (json_int_t)p->kv_bytes, "scratch", (json_int_t)p->scratch_bytes, "resident",
+        (json_int_t)p->kv_bytes, "scratch", (json_int_t)p->scratch_bytes, "host_cache",
+        (json_int_t)p->host_cache_bytes, "resident",
         (json_int_t)(p->weight_bytes + p->kv_bytes + p->scratch_bytes)));
 }
 
@@ -47,6 +48,8 @@ static void print_text(const struct engine_plan *p)
              kv_type_name(p->k_type), kv_type_name(p->v_type), p->page_tokens);
     print_line("state", p->kv_bytes, why);
     print_line("scratch", p->scratch_bytes, "of the largest pass, measured");
+    print_line("host cache", p->host_cache_bytes,
+               "at most, beside all this: displaced conversations of all models");
     print_line("in all", p->weight_bytes + p->kv_bytes + p->scratch_bytes, "beside the mapping");
 }
 
@@ -76,7 +79,7 @@ static int run_plan(const struct options *o)
 }
 
 static const struct option_group *const groups[] = {
-    &plan_options, &model_options, &template_options, &engine_options, &device_options,
+    &plan_options,    &model_options, &template_options, &engine_options, &device_options,
     &foreign_options, NULL,
 };
 

@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/json.h"
@@ -15,6 +16,8 @@
 static void write_log(void *user, enum log_level level, struct str line)
 {
     (void)user;
+    if (!file_takes_output(STDERR_FILENO)) /* the engine's thread may not wait for a reader */
+        return;
     fprintf(stderr, "%s: %.*s\n", level <= LOG_WARNING ? log_level_name(level) : "note",
             STR_ARG(line));
 }
@@ -69,8 +72,6 @@ static void take_cache(const struct options *o, struct engine_options *e)
         e->cache_bytes = -1;
     e->no_reuse = !options_flag(o, "cache-prompt");
     e->loop_guard = options_flag(o, "loop-guard");
-    e->cache_dir = options_text(o, "cache-dir");
-    e->cache_dir_limit = (int64_t)MIN(options_bytes(o, "cache-dir-limit"), (uint64_t)INT64_MAX);
     e->checkpoint_interval = (int32_t)options_int(o, "checkpoint-interval");
 }
 

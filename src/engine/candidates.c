@@ -6,10 +6,8 @@
 
 #include "base/compiler.h"
 #include "base/mem.h"
+#include "cpu/logit_scan.h"
 
-/* Lanes that the compiler turns into vector registers of any width. */
-#define LANES 16
-#define BLOCK 1024
 #define N_BINS 4096
 /* A larger set is not sorted: its nucleus is narrowed down by histograms first. */
 #define SORT_LIMIT 1024
@@ -36,7 +34,7 @@ void candidates_init(struct candidates *c, int32_t capacity)
     *c = (struct candidates){ .capacity = capacity };
     list_init(&c->set, n);
     list_init(&c->work, n);
-    c->mass = mem_array(double, MAX(N_BINS, n / BLOCK + 1));
+    c->mass = mem_array(double, MAX(N_BINS, n / LOGIT_BLOCK + 1));
 }
 
 void candidates_release(struct candidates *c)
@@ -49,74 +47,12 @@ void candidates_release(struct candidates *c)
 
 float logits_maximum(const float *logits, int32_t n, bool *has_nan)
 {
-    float top[LANES];
-    int32_t bad[LANES] = { 0 };
-    for (int j = 0; j < LANES; j++)
-        top[j] = -INFINITY;
-    int32_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++) {
-            float x = logits[i + j];
-            top[j] = x > top[j] ? x : top[j];
-            bad[j] |= x != x;
-        }
-    for (; i < n; i++) {
-        top[0] = logits[i] > top[0] ? logits[i] : top[0];
-        bad[0] |= logits[i] != logits[i];
-    }
-    float best = -INFINITY;
-    int32_t any = 0;
-    for (int j = 0; j < LANES; j++) {
-        best = top[j] > best ? top[j] : best;
-        any |= bad[j];
-    }
-    *has_nan = any != 0;
-    return best;
-}
-
-/* exp(x) for x <= 0 with a relative error below 3e-7; 0 below -87. The argument is reduced by
- * multiples of ln 2, then a polynomial of degree 6 on [-ln2/2, ln2/2]. */
-HOT_INLINE float exp_negative(float x)
-{
-    const float magic = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
-    float clamped = x > -87.0f ? x : -87.0f;
-    float whole = (clamped * 1.44269504f + magic) - magic;
-    float r = clamped - whole * 0.693145752f - whole * 1.42860677e-6f;
-    float p = 1.0f / 720.0f;
-    p = p * r + 1.0f / 120.0f;
-    p = p * r + 1.0f / 24.0f;
-    p = p * r + 1.0f / 6.0f;
-    p = p * r + 0.5f;
-    p = p * r + 1.0f;
-    p = p * r + 1.0f;
-    int32_t bits = ((int32_t)whole + 127) * (1 << 23);
-    float scale;
-    memcpy(&scale, &bits, sizeof(scale));
-    return x > -87.0f ? p * scale : 0.0f;
-}
-
-/* Sum of exp((x - maximum) * factor) over at most BLOCK values. */
-static double block_mass(const float *x, int32_t n, float maximum, float factor)
-{
-    float part[LANES] = { 0 };
-    int32_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        for (int j = 0; j < LANES; j++)
-            part[j] += exp_negative((x[i + j] - maximum) * factor);
-    for (; i < n; i++)
-        part[0] += exp_negative((x[i] - maximum) * factor);
-    double sum = 0.0;
-    for (int j = 0; j < LANES; j++)
-        sum += (double)part[j];
-    return sum;
+    return logit_scan_best()->maximum(logits, n, has_nan);
 }
 
 double logits_exp_sum(const float *logits, int32_t n, float maximum)
 {
-    double sum = 0.0;
-    for (int32_t from = 0; from < n; from += BLOCK)
-        sum += block_mass(logits + from, MIN(BLOCK, n - from), maximum, 1.0f);
-    return sum;
+    return logit_scan_best()->mass(logits, n, maximum, 1.0f);
 }
 
 static bool better(const struct candidate_list *l, int32_t a, int32_t b)
@@ -199,26 +135,6 @@ static void sort_best_first(struct candidate_list *l, int32_t from, int32_t n)
     }
 }
 
-static bool any_above(const float *x, float threshold)
-{
-    int32_t above[LANES], any = 0;
-    for (int j = 0; j < LANES; j++)
-        above[j] = x[j] > threshold;
-    for (int j = 0; j < LANES; j++)
-        any |= above[j];
-    return any != 0;
-}
-
-static bool any_from(const float *x, float least)
-{
-    int32_t from[LANES], any = 0;
-    for (int j = 0; j < LANES; j++)
-        from[j] = x[j] >= least;
-    for (int j = 0; j < LANES; j++)
-        any |= from[j];
-    return any != 0;
-}
-
 static float lowest_key(const struct candidate_list *l, int32_t n)
 {
     float low = l->key[0];
@@ -231,13 +147,13 @@ void candidates_select(struct candidates *c, const float *logits, int32_t n, int
 {
     /* Ids rise while scanning, so a later logit that only equals the k-th best never wins. The
      * set is cut back to k whenever it has grown to `room`. */
-    int32_t room = k < c->capacity / 2 ? MIN(c->capacity, MAX(2 * k, BLOCK)) : c->capacity;
+    int32_t room = k < c->capacity / 2 ? MIN(c->capacity, MAX(2 * k, LOGIT_BLOCK)) : c->capacity;
+    const struct logit_scan *scan = logit_scan_best();
     float threshold = -INFINITY;
     c->n = 0;
-    for (int32_t i = 0; i < n; i += LANES) {
-        int32_t width = MIN(LANES, n - i);
-        if (width == LANES && !any_above(logits + i, threshold))
-            continue;
+    for (int32_t i = scan->next_above(logits, 0, n, threshold); i < n;
+         i = scan->next_above(logits, i + LOGIT_LANES, n, threshold)) {
+        int32_t width = MIN(LOGIT_LANES, n - i);
         if (c->n + width > room) {
             select_best(&c->set, c->n, k);
             c->n = k;
@@ -272,7 +188,7 @@ void candidates_all(struct candidates *c, const float *logits, int32_t n)
 
 static double mass_of(const struct candidates *c, int32_t i)
 {
-    return (double)exp_negative(c->set.value[i] - c->maximum);
+    return logit_scan_best()->mass(&c->set.value[i], 1, c->maximum, 1.0f);
 }
 
 HOT_INLINE int32_t bin_of(float best, float key, float scale)
@@ -294,8 +210,10 @@ static int32_t narrow(struct candidates *c, int32_t kept, double *missing)
     float range = best - worst < BIN_RANGE ? best - worst : BIN_RANGE;
     float scale = (float)N_BINS / range;
     memset(c->mass, 0, N_BINS * sizeof(*c->mass));
+    float *weight = c->work.key; /* unused until the edge is moved */
+    logit_scan_best()->weights(weight + kept, c->set.value + kept, c->n - kept, c->maximum);
     for (int32_t i = kept; i < c->n; i++)
-        c->mass[bin_of(best, key[i], scale)] += mass_of(c, i);
+        c->mass[bin_of(best, key[i], scale)] += (double)weight[i];
     int32_t edge = 0;
     while (edge < N_BINS - 1 && c->mass[edge] < *missing)
         *missing -= c->mass[edge++];
@@ -351,12 +269,11 @@ static float tail_end(float maximum, double outside, int32_t n)
 static void collect(struct candidates *c, const float *value, const int32_t *id, int32_t n,
                     float least)
 {
+    const struct logit_scan *scan = logit_scan_best();
     int32_t m = 0;
-    for (int32_t i = 0; i < n; i += LANES) {
-        int32_t width = MIN(LANES, n - i);
-        if (width == LANES && !any_from(value + i, least))
-            continue;
-        for (int32_t j = i; j < i + width; j++)
+    for (int32_t i = scan->next_from(value, 0, n, least); i < n;
+         i = scan->next_from(value, i + LOGIT_LANES, n, least)) {
+        for (int32_t j = i; j < MIN(i + LOGIT_LANES, n); j++)
             if (value[j] >= least) {
                 c->set.value[m] = value[j];
                 c->set.id[m++] = id ? id[j] : j;
@@ -399,8 +316,10 @@ void candidates_typical(struct candidates *c, double p)
         return;
     double all = logits_exp_sum(c->set.value, c->n, c->maximum);
     double log_all = log(all), entropy = 0.0;
+    const float *weight = c->work.key;
+    logit_scan_best()->weights(c->work.key, c->set.value, c->n, c->maximum);
     for (int32_t i = 0; i < c->n; i++)
-        entropy += mass_of(c, i) / all * (log_all - (double)(c->set.value[i] - c->maximum));
+        entropy += (double)weight[i] / all * (log_all - (double)(c->set.value[i] - c->maximum));
     for (int32_t i = 0; i < c->n; i++) {
         double surprise = log_all - (double)(c->set.value[i] - c->maximum);
         c->set.key[i] = (float)-fabs(surprise - entropy);
@@ -424,19 +343,20 @@ int32_t candidates_draw(struct candidates *c, double temperature, double uniform
 {
     double inverse = 1.0 / temperature;
     float factor = inverse < 1e30 ? (float)inverse : 1e30f;
+    const struct logit_scan *scan = logit_scan_best();
     double all = 0.0;
-    for (int32_t from = 0; from < c->n; from += BLOCK) {
-        double mass = block_mass(c->set.value + from, MIN(BLOCK, c->n - from), c->maximum, factor);
-        c->mass[from / BLOCK] = mass;
-        all += mass;
+    for (int32_t from = 0; from < c->n; from += LOGIT_BLOCK) {
+        int32_t n = MIN(LOGIT_BLOCK, c->n - from);
+        c->mass[from / LOGIT_BLOCK] = scan->mass(c->set.value + from, n, c->maximum, factor);
+        all += c->mass[from / LOGIT_BLOCK];
     }
     double left = uniform * all;
     int32_t from = 0;
-    while (from + BLOCK < c->n && left >= c->mass[from / BLOCK])
-        left -= c->mass[from / BLOCK], from += BLOCK;
+    while (from + LOGIT_BLOCK < c->n && left >= c->mass[from / LOGIT_BLOCK])
+        left -= c->mass[from / LOGIT_BLOCK], from += LOGIT_BLOCK;
     int32_t drawn = -1;
     for (int32_t i = from; i < c->n; i++) {
-        double mass = (double)exp_negative((c->set.value[i] - c->maximum) * factor);
+        double mass = scan->mass(c->set.value + i, 1, c->maximum, factor);
         if (mass > 0.0)
             drawn = i;
         left -= mass;

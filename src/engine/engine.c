@@ -6,7 +6,6 @@
 
 #include "base/mem.h"
 #include "cpu/cpu_device.h"
-#include "engine/disk_store.h"
 #include "engine/engine_internal.h"
 #include "engine/load_model.h"
 #include "engine/plan_device.h"
@@ -15,7 +14,6 @@
 #include "text/tokenizer/tokenizer.h"
 
 #define REQUESTS_DEFAULT 64
-#define CACHE_DIR_LIMIT (8ll << 30)
 
 void engine_wake(struct engine *e)
 {
@@ -136,9 +134,9 @@ static struct engine *engine_alloc(const struct engine_options *o)
     e->options.isa = keep_text(e, 1, o->isa);
     e->options.tokenizer_path = keep_text(e, 2, o->tokenizer_path);
     e->options.chat_template = keep_text(e, 3, o->chat_template);
-    e->options.cache_dir = keep_text(e, 4, o->cache_dir);
     if (e->options.max_requests <= 0)
         e->options.max_requests = REQUESTS_DEFAULT;
+    e->host_cache_bytes = host_cache_budget(&e->options);
     e->incoming_end = &e->incoming;
     engine_metrics_init(&e->metrics);
     pthread_mutex_init(&e->lock, NULL);
@@ -147,30 +145,10 @@ static struct engine *engine_alloc(const struct engine_options *o)
     return e;
 }
 
-static void wake_engine(void *engine)
-{
-    engine_wake(engine);
-}
-
-static enum status open_disk(struct engine *e, struct error *err)
-{
-    const struct engine_options *o = &e->options;
-    if (!o->cache_dir || o->no_reuse)
-        return STATUS_OK;
-    struct disk_store_options disk = {
-        .folder = o->cache_dir, .log = o->log, .metrics = &e->metrics,
-        .limit = o->cache_dir_limit > 0 ? o->cache_dir_limit : CACHE_DIR_LIMIT,
-        .wake = wake_engine, .wake_user = e,
-    };
-    return disk_store_new(&disk, &e->disk, err);
-}
-
 enum status engine_new(const struct engine_options *o, struct engine **out, struct error *err)
 {
     struct engine *e = engine_alloc(o);
     enum status status = open_device(o, &e->dev, err);
-    if (status == STATUS_OK)
-        status = open_disk(e, err);
     if (status == STATUS_OK && pthread_create(&e->thread, NULL, engine_main, e) != 0)
         status = error_set(err, STATUS_NO_MEMORY, "the engine thread cannot be started");
     else
@@ -200,7 +178,6 @@ void engine_free(struct engine *e)
         e->models = m->next;
         load_model_free(m);
     }
-    disk_store_free(e->disk);
     if (e->dev)
         e->dev->ops->release(e->dev);
     for (size_t i = 0; i < ARRAY_SIZE(e->texts); i++)
@@ -235,6 +212,16 @@ static void add_model(struct engine *e, struct engine_model *m)
     pthread_mutex_unlock(&e->lock);
 }
 
+/* With the device lock. */
+static void share_host_cache(struct engine *e)
+{
+    int64_t n = 0;
+    for (const struct engine_model *m = e->models; m; m = m->next)
+        n++;
+    for (struct engine_model *m = e->models; m; m = m->next)
+        scheduler_set_host_cache(m->scheduler, e->host_cache_bytes / n);
+}
+
 enum status engine_load(struct engine *e, const char *path, struct engine_model **out,
                         struct error *err)
 {
@@ -244,6 +231,7 @@ enum status engine_load(struct engine *e, const char *path, struct engine_model 
     enum status status = load_model(e, e->dev, path, &progress, &m, err);
     if (status == STATUS_OK)
         add_model(e, m);
+    share_host_cache(e);
     pthread_mutex_unlock(&e->device_lock);
     TRY(status);
     *out = m;
@@ -267,6 +255,7 @@ void engine_unload(struct engine *e, struct engine_model *m)
     pthread_cond_signal(&e->wake);
     pthread_mutex_unlock(&e->lock);
     load_model_free(m);
+    share_host_cache(e);
     pthread_mutex_unlock(&e->device_lock);
 }
 
@@ -293,6 +282,7 @@ static void fill_plan(const struct engine *e, const struct engine_model *m,
         .mapped_bytes = dev->mapped_bytes,
         .kv_bytes = sizes->kv_bytes,
         .scratch_bytes = (int64_t)sizes->scratch_bytes,
+        .host_cache_bytes = e->host_cache_bytes,
         .k_type = sizes->state.k_type,
         .v_type = sizes->state.v_type,
         .n_tensors = m->model->n_weights,
@@ -424,6 +414,7 @@ void engine_status(struct engine *e, struct engine_status *out)
         .pages_used = atomic_load(&e->pages_used),
         .pages_all = atomic_load(&e->pages_all),
         .page_tokens = STATE_PAGE_TOKENS,
+        .host_cache_bytes = e->host_cache_bytes,
         .prompt_tokens = metrics_value(&e->metrics, COUNTER_PROMPT_TOKENS),
         .generated_tokens = metrics_value(&e->metrics, COUNTER_GENERATED_TOKENS),
         .requests_done = metrics_value(&e->metrics, COUNTER_DONE),

@@ -47,8 +47,6 @@ struct engine_options {
     bool loop_guard;              /* ends an answer that repeats itself, see loop_guard.h */
     bool no_reuse;                /* every prompt is read from its first token */
     int64_t cache_bytes;          /* host memory for displaced state; 0: auto, -1: none */
-    const char *cache_dir;        /* state that outlives the process; NULL: none */
-    int64_t cache_dir_limit;      /* bytes; 0: 8 GiB */
     int32_t checkpoint_interval;  /* tokens between checkpoints of fixed state; 0: 256 */
     bool no_text;                 /* ids in, ids out: tokenizer and template are not built, and
                                      the model's info has none of them */
@@ -80,7 +78,7 @@ struct engine_model_info {
     int32_t default_max_tokens;   /* 0: until stop or context end */
     const int32_t *end_tokens;    /* stop generation */
     int32_t n_end_tokens;
-    int64_t file_bytes, weight_bytes, kv_bytes, n_parameters;
+    int64_t file_bytes, weight_bytes, kv_bytes, scratch_bytes, n_parameters;
     const struct model *model;
 };
 const struct engine_model_info *engine_model_info(const struct engine_model *);
@@ -172,6 +170,7 @@ struct engine_plan {
     int64_t weight_bytes;  /* resident copies */
     int64_t mapped_bytes;  /* weights used where they lie in the mapped file */
     int64_t kv_bytes, scratch_bytes;
+    int64_t host_cache_bytes; /* at most, for displaced state: of all models of an engine */
     enum tensor_type k_type, v_type;
     int32_t n_tensors;
 };
@@ -183,6 +182,7 @@ struct engine_status {
     int32_t n_running, n_waiting, n_sequences, max_requests;
     int64_t pages_used, pages_all;
     int32_t page_tokens;
+    int64_t host_cache_bytes; /* budget */
     uint64_t prompt_tokens, generated_tokens, requests_done, requests_failed, composed_ops;
 };
 void engine_status(struct engine *, struct engine_status *);

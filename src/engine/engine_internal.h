@@ -16,15 +16,13 @@
 #include "engine/state_pool.h"
 #include "models/family.h"
 
-struct disk_store;
 struct scheduler;
 struct model_source;
 
 struct engine {
     struct engine_options options; /* texts point into `texts` */
-    char *texts[5];
+    char *texts[4];
     struct device *dev;
-    struct disk_store *disk; /* NULL: nothing is kept on disk */
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t lock, device_lock;
@@ -38,6 +36,7 @@ struct engine {
     atomic_bool stop_now;          /* engine_free: forward passes end at the next op */
     atomic_int n_running, n_waiting;
     _Atomic int64_t pages_used, pages_all;
+    int64_t host_cache_bytes;      /* for displaced state of all models, in equal shares */
     struct engine_metrics metrics;
 };
 

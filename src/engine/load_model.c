@@ -128,6 +128,7 @@ static enum status take_state(struct engine_model *m, struct device *dev, bool p
     m->info.n_sequences = sizes->state.n_sequences;
     m->info.kv_bytes = sizes->kv_bytes;
     m->info.weight_bytes = sizes->weight_bytes;
+    m->info.scratch_bytes = (int64_t)sizes->scratch_bytes;
     return plan ? STATUS_OK : scheduler_new(m, &m->scheduler, err);
 }
 

@@ -156,7 +156,6 @@ static void spoil_batch(struct scheduler *s)
 bool scheduler_pass(struct scheduler *s)
 {
     residency_end_cancelled(s);
-    prefix_reuse_step(s);
     residency_admit(s);
     row_plan_make(s);
     residency_reserve(s);
@@ -168,6 +167,8 @@ bool scheduler_pass(struct scheduler *s)
         spoil_batch(s);
     else if (status != STATUS_END)
         fail_batch(s, &err);
+    if (s->reuses)
+        prefix_reuse_measure(s);
     return status != STATUS_END;
 }
 

@@ -31,6 +31,11 @@ struct scheduler_counts {
 };
 struct scheduler_counts scheduler_count(const struct scheduler *s);
 
+/* Host memory for displaced state, under these options: of all models of an engine. */
+int64_t host_cache_budget(const struct engine_options *);
+/* This model's share of it; with the device lock. */
+void scheduler_set_host_cache(struct scheduler *s, int64_t bytes);
+
 void scheduler_publish(struct scheduler *s); /* the state of its seats, after a pass */
 /* What was published last; any thread. */
 int32_t scheduler_slots(struct scheduler *s, struct engine_slot *out, int32_t max);

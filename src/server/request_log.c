@@ -1,11 +1,13 @@
 #include "server/request_log.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "server/live_row.h"
 #include "server/server_state.h"
@@ -134,24 +136,49 @@ static void put_access(struct server *s, const struct exchange *x, double total)
     strbuf_release(&line);
 }
 
+/* Takes the lock. A log that nobody reads must not stop the server: false, and a line is lost. */
+static bool begin(struct server *s)
+{
+    int fd = fileno(s->options.log);
+    pthread_mutex_lock(&s->lock);
+    if (fd >= 0 && !file_takes_output(fd)) {
+        s->rows_lost++;
+        pthread_mutex_unlock(&s->lock);
+        return false;
+    }
+    live_row_wipe(s);
+    if (s->rows_lost) {
+        char text[64];
+        snprintf(text, sizeof text, "%" PRIu64 " lines were lost: nobody read the log",
+                 s->rows_lost);
+        put_notice(s, text);
+        s->rows_lost = 0;
+    }
+    return true;
+}
+
+static void end(struct server *s)
+{
+    fflush(s->options.log);
+    pthread_mutex_unlock(&s->lock);
+}
+
 void request_log_row(const struct exchange *x)
 {
     struct server *s = x->server;
-    FILE *log = s->options.log;
     bool failed = x->status >= 400 || x->row.reason[0];
-    if (!log || (s->options.quiet && !failed))
+    if (!s->options.log || (s->options.quiet && !failed))
         return;
     double total = clock_seconds() - x->started;
-    pthread_mutex_lock(&s->lock);
-    live_row_wipe(s);
+    if (!begin(s))
+        return;
     if (x->row.endpoint && s->options.log_json)
         put_json(s, x, total);
     else if (x->row.endpoint)
         put_row(s, x, total);
     if (s->options.verbose)
         put_access(s, x, total);
-    fflush(log);
-    pthread_mutex_unlock(&s->lock);
+    end(s);
 }
 
 void request_log_notice(struct server *s, const char *format, ...)
@@ -163,9 +190,8 @@ void request_log_notice(struct server *s, const char *format, ...)
     va_start(arguments, format);
     (void)error_set_va(&line, STATUS_INVALID, format, arguments);
     va_end(arguments);
-    pthread_mutex_lock(&s->lock);
-    live_row_wipe(s);
+    if (!begin(s))
+        return;
     put_notice(s, line.message);
-    fflush(s->options.log);
-    pthread_mutex_unlock(&s->lock);
+    end(s);
 }

@@ -34,6 +34,7 @@ struct server {
     struct exchange *live;
     int n_live;
     int rows_printed;
+    uint64_t rows_lost; /* since the log's reader stopped; under `lock` */
     bool live_drawn; /* see live_row.h; under `lock` */
     struct server_metrics metrics;
 };

@@ -44,6 +44,17 @@ static json_t *numbers_json(struct server *s)
                      (json_int_t)now.pages_used, "all", (json_int_t)now.pages_all);
 }
 
+/* The same parts, with the same names, as `ingot plan --json` tells before. */
+static json_t *memory_json(const struct server *s, const struct engine_model_info *info)
+{
+    struct engine_status now;
+    engine_status(s->engine, &now);
+    return json_pack("{s:I,s:I,s:I,s:I,s:I}", "weights", (json_int_t)info->weight_bytes, "kv",
+                     (json_int_t)info->kv_bytes, "scratch", (json_int_t)info->scratch_bytes,
+                     "host_cache", (json_int_t)now.host_cache_bytes, "file",
+                     (json_int_t)info->file_bytes);
+}
+
 /* Of the first model, while it is loaded. */
 static void add_memory(json_t *value, struct exchange *x)
 {
@@ -52,10 +63,7 @@ static void add_memory(json_t *value, struct exchange *x)
         return;
     const struct engine_model_info *info = engine_model_info(s->shelf.entry[0].model);
     json_object_set_new(value, "context", json_integer(info->context));
-    json_object_set_new(value, "memory",
-                        json_pack("{s:I,s:I,s:I}", "weights", (json_int_t)info->weight_bytes, "kv",
-                                  (json_int_t)info->kv_bytes, "file",
-                                  (json_int_t)info->file_bytes));
+    json_object_set_new(value, "memory", memory_json(s, info));
     model_shelf_release_model(&s->shelf, &s->shelf.entry[0], false);
 }
 
@@ -142,6 +150,7 @@ void status_props(struct exchange *x)
         json_stringn(source.ptr ? source.ptr : "", source.len), "chat_template_source",
         info->chat_is_fallback ? "fallback" : "model", "modalities", "vision", 0, "image_out", 0,
         "capabilities", "completion", "chat", "logprobs", "limits", limits_json(s));
+    json_object_set_new(value, "memory", memory_json(s, info));
     exchange_reply_json(x, 200, value);
     json_decref(value);
 }

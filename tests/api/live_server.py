@@ -25,7 +25,7 @@ class Server:
             errors="replace",
             env=env,
         )
-        self.port, self.announced = None, threading.Event()
+        self.port, self.announced, self.pause_log = None, threading.Event(), threading.Event()
         self.reader = threading.Thread(target=self.read_log, daemon=True)
         self.reader.start()
         self.announced.wait()
@@ -35,6 +35,8 @@ class Server:
     def read_log(self):
         """Reads on to the end, so that a long log never fills the pipe."""
         for line in self.process.stderr:
+            while self.pause_log.is_set():
+                time.sleep(0.01)
             self.log_lines.append(line.rstrip())
             if self.port is None and line.startswith("listening on"):
                 tail = line.rstrip().rsplit(":", 1)[1]

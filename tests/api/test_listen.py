@@ -108,6 +108,23 @@ def stream_body(n):
     )
 
 
+def log_unread():
+    """Whoever starts a server and never reads its log gets answers all the same."""
+    with Server(MODEL) as s:
+        s.pause_log.set()
+        body = json.dumps({"prompt": [1], "max_tokens": 1}).encode()
+        sizes = [s.request("POST", "/v1/completions", body)[0] for _ in range(1500)]
+        case("a log that nobody reads", set(sizes) == {200}, sorted(set(sizes)))
+        s.pause_log.clear()
+
+        def is_said():
+            s.request("POST", "/v1/completions", body)
+            return any("lines were lost" in x for x in s.log_lines)
+
+        found = wait_until(is_said, 10)
+        case("what was lost is said", found is not None, s.log_lines[-3:])
+
+
 def sigterm():
     """Streams end when --drain-timeout is over; others are told so meanwhile."""
     with Server(MODEL, "--context", "30000", "--drain-timeout", "1") as s:
@@ -140,4 +157,5 @@ with tempfile.TemporaryDirectory() as temporary:
     cases.run("two servers", lambda: two_servers(temporary))
 cases.run("ports", ports)
 cases.run("SIGTERM", sigterm)
+cases.run("unread log", log_unread)
 sys.exit(1 if cases.failed else 0)

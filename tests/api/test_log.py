@@ -76,7 +76,7 @@ def quiet():
 
         command = [os.environ["INGOT"], "serve", MODEL, "--port", port, "--quiet"]
         with Popen(command, stdout=DEVNULL, stderr=PIPE, text=True) as process:
-            wait_until(lambda: answers(s), 30)
+            wait_until(lambda: answers(s), 120)
             traffic(s)
             process.terminate()
             lines = process.stderr.read().splitlines()

@@ -264,12 +264,24 @@ def two_models(folder):
         case("all that waited are answered", done == [(200, second)] * 18, done)
 
 
+def evictions():
+    """State that makes room is counted, by the layer that it left."""
+    for flags, host in ((("--cache", "12"), True), (("--cache", "off"), False)):
+        with Server(MODEL, "--context", "512", "--parallel", "1", *flags) as s:
+            for i in range(8):
+                text = " ".join(str(i * 7 + k % 10) for k in range(100))
+                s.json("POST", URL, dict(CHAT, messages=[{"role": "user", "content": text}]))
+            now = s.json("GET", "/metrics/json")[1]["prefix_cache"]["evictions"]
+            case(f"pages that left, {flags}", now["pages"] > 8, now)
+            case(f"host copies that left, {flags}", (now["host"] > 0) == host, now)
+
+
 with Server(MODEL, "--context", "1024") as live:
     for function in (probes, request_ids):
         cases.run(function.__name__, lambda: function(live))
     time_limit = max(1.5, round(5 * short_time(live), 1))
 cases.run("request_timeout", lambda: request_timeout(time_limit))
-for function in (queue_bound, exact_bound, loading, drain):
+for function in (queue_bound, exact_bound, evictions, loading, drain):
     cases.run(function.__name__, function)
 with tempfile.TemporaryDirectory() as place:
     for model_name in ("a", "b"):
