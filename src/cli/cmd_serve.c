@@ -182,6 +182,7 @@ static void block_signals(sigset_t *ends)
     sigaddset(ends, SIGINT);
     pthread_sigmask(SIG_BLOCK, ends, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error of its write */
 }
 
 static void raise_file_limit(void)

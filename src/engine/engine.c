@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "cpu/cpu_device.h"
+#include "engine/disk_store.h"
 #include "engine/engine_internal.h"
 #include "engine/load_model.h"
 #include "engine/plan_device.h"
@@ -14,6 +15,7 @@
 #include "text/tokenizer/tokenizer.h"
 
 #define REQUESTS_DEFAULT 64
+#define CACHE_DIR_LIMIT (8ll << 30)
 
 void engine_wake(struct engine *e)
 {
@@ -134,6 +136,7 @@ static struct engine *engine_alloc(const struct engine_options *o)
     e->options.isa = keep_text(e, 1, o->isa);
     e->options.tokenizer_path = keep_text(e, 2, o->tokenizer_path);
     e->options.chat_template = keep_text(e, 3, o->chat_template);
+    e->options.cache_dir = keep_text(e, 4, o->cache_dir);
     if (e->options.max_requests <= 0)
         e->options.max_requests = REQUESTS_DEFAULT;
     e->host_cache_bytes = host_cache_budget(&e->options);
@@ -145,10 +148,30 @@ static struct engine *engine_alloc(const struct engine_options *o)
     return e;
 }
 
+static void wake_engine(void *engine)
+{
+    engine_wake(engine);
+}
+
+static enum status open_disk(struct engine *e, struct error *err)
+{
+    const struct engine_options *o = &e->options;
+    if (!o->cache_dir || o->no_reuse)
+        return STATUS_OK;
+    struct disk_store_options disk = {
+        .folder = o->cache_dir, .log = o->log, .metrics = &e->metrics,
+        .limit = o->cache_dir_limit > 0 ? o->cache_dir_limit : CACHE_DIR_LIMIT,
+        .wake = wake_engine, .wake_user = e,
+    };
+    return disk_store_new(&disk, &e->disk, err);
+}
+
 enum status engine_new(const struct engine_options *o, struct engine **out, struct error *err)
 {
     struct engine *e = engine_alloc(o);
     enum status status = open_device(o, &e->dev, err);
+    if (status == STATUS_OK)
+        status = open_disk(e, err);
     if (status == STATUS_OK && pthread_create(&e->thread, NULL, engine_main, e) != 0)
         status = error_set(err, STATUS_NO_MEMORY, "the engine thread cannot be started");
     else
@@ -178,6 +201,7 @@ void engine_free(struct engine *e)
         e->models = m->next;
         load_model_free(m);
     }
+    disk_store_free(e->disk);
     if (e->dev)
         e->dev->ops->release(e->dev);
     for (size_t i = 0; i < ARRAY_SIZE(e->texts); i++)

@@ -47,6 +47,8 @@ struct engine_options {
     bool loop_guard;              /* ends an answer that repeats itself, see loop_guard.h */
     bool no_reuse;                /* every prompt is read from its first token */
     int64_t cache_bytes;          /* host memory for displaced state; 0: auto, -1: none */
+    const char *cache_dir;        /* state that outlives the process; NULL: none */
+    int64_t cache_dir_limit;      /* bytes; 0: 8 GiB */
     int32_t checkpoint_interval;  /* tokens between checkpoints of fixed state; 0: 256 */
     bool no_text;                 /* ids in, ids out: tokenizer and template are not built, and
                                      the model's info has none of them */

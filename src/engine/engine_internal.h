@@ -16,13 +16,15 @@
 #include "engine/state_pool.h"
 #include "models/family.h"
 
+struct disk_store;
 struct scheduler;
 struct model_source;
 
 struct engine {
     struct engine_options options; /* texts point into `texts` */
-    char *texts[4];
+    char *texts[5];
     struct device *dev;
+    struct disk_store *disk; /* NULL: nothing is kept on disk */
     pthread_t thread;
     bool has_thread;
     pthread_mutex_t lock, device_lock;

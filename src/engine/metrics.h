@@ -27,6 +27,10 @@
       "parts of cached state that left a layer") \
     X(EVICTIONS_HOST, "cache_evictions_total", "source=\"host\"", "") \
     X(EVICTIONS_DISK, "cache_evictions_total", "source=\"disk\"", "") \
+    X(DISK_SAVES, "disk_cache_saves_total", "", "turns written to the disk cache") \
+    X(DISK_WRITTEN_BYTES, "disk_cache_written_bytes_total", "", "bytes of their files") \
+    X(DISK_READ_BYTES, "disk_cache_read_bytes_total", "", "bytes of state read back") \
+    X(DISK_ERRORS, "disk_cache_errors_total", "", "turns not written and files not readable") \
     X(PROPOSED_LOOKUP, "speculation_proposed_total", "drafter=\"lookup\"", "tokens drafted") \
     X(ACCEPTED_LOOKUP, "speculation_accepted_total", "drafter=\"lookup\"", "drafts confirmed") \
     X(PASSES, "forward_passes_total", "", "forward passes") \

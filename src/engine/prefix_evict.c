@@ -47,18 +47,31 @@ static bool has_pinned_child(const struct prefix_node *n)
     return false;
 }
 
+static bool is_on_disk(const struct prefix_node *n)
+{
+    for (int i = 0; i < STATE_FILE_KINDS; i++)
+        if (n->disk[i].file)
+            return true;
+    return false;
+}
+
 void prefix_prune(struct prefix_tree *t, struct prefix_node *n)
 {
     while (n->parent && !n->child && !n->pinned && n->page < 0 && n->sliding < 0 &&
-           host_bytes(t, n) == 0) {
+           host_bytes(t, n) == 0 && !is_on_disk(n)) {
         struct prefix_node *parent = n->parent;
         prefix_node_remove(t, n);
         n = parent;
     }
 }
 
-/* A copy of an inner page holds up what lies below it, so only leaves lose theirs; a checkpoint
- * or a sliding page may go anywhere. */
+static bool holds_up(const struct prefix_node *n)
+{
+    return n->child && !n->disk[STATE_PAGED].file;
+}
+
+/* Without a copy on disk an inner page holds up what lies below it, so only leaves lose theirs; a
+ * checkpoint or a sliding page may go anywhere. */
 static bool drop_least(struct prefix_tree *t)
 {
     struct prefix_node *worst = NULL;
@@ -66,7 +79,7 @@ static bool drop_least(struct prefix_tree *t)
     for (struct prefix_node *n = t->all; n; n = n->all_next) {
         int64_t bytes = host_bytes(t, n);
         if (bytes == 0 || n->pinned || has_pinned_child(n) ||
-            (n->child && !n->checkpoint && !n->host_sliding))
+            (holds_up(n) && !n->checkpoint && !n->host_sliding))
             continue;
         double value = node_value(t, n, bytes);
         /* Of equals the lowest: its parents are still of use without it. */
@@ -78,12 +91,14 @@ static bool drop_least(struct prefix_tree *t)
     if (!worst)
         return false;
     t->counts.dropped_host++;
-    if (!worst->child && worst->host_page) {
+    if (!worst->child && worst->host_page && !is_on_disk(worst)) {
         struct prefix_node *parent = worst->parent;
         prefix_node_remove(t, worst);
         prefix_prune(t, parent);
         return true;
     }
+    if (!holds_up(worst))
+        prefix_host_drop(t, &worst->host_page, t->page_bytes);
     prefix_host_drop(t, &worst->host_sliding, t->sliding_bytes);
     prefix_host_drop(t, &worst->checkpoint, t->slot_bytes);
     prefix_prune(t, worst);
@@ -151,20 +166,20 @@ static uint8_t *copy_to_host(struct prefix_tree *t, enum state_kind kind, int32_
 /* The device's page of a node goes back; a node without any copy goes, too. */
 static void displace(struct prefix_tree *t, struct prefix_node *n, enum state_kind kind)
 {
-    bool full = kind == STATE_PAGED, was_pinned = n->pinned;
+    bool full = kind == STATE_PAGED;
     int32_t *page = full ? &n->page : &n->sliding;
     uint8_t **copy = full ? &n->host_page : &n->host_sliding;
-    n->pinned = true; /* making room for the copy must not drop the node itself */
+    n->pinned++; /* making room for the copy must not drop the node itself */
     if (!*copy)
         *copy = copy_to_host(t, kind, *page);
-    n->pinned = was_pinned;
+    n->pinned--;
     if (*copy)
         t->counts.spilled_pages++;
     else
         t->counts.dropped_pages++;
     page_group_let_go(state_pool_group(t->pool, kind), *page);
     *page = -1;
-    if (full && !n->host_page)
+    if (full && !n->host_page && !n->disk[STATE_PAGED].file && !n->pinned)
         remove_below(t, n);
     else
         prefix_prune(t, n);

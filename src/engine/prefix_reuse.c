@@ -2,6 +2,7 @@
 #include "base/system_memory.h"
 #include "engine/scheduler.h"
 #include "engine/scheduler_internal.h"
+#include "engine/state_fingerprint.h"
 
 #define CHECKPOINT_INTERVAL 256
 /* A prompt is read in chunks of about so many rows: what a token of it costs. */
@@ -9,6 +10,8 @@
 #define HOST_CACHE_MOST (8ll << 30)
 /* Without a host cache, families with fixed state keep this much for their checkpoints. */
 #define CHECKPOINT_BYTES (64ll << 20)
+/* Shorter turns are read again before they are found on disk. */
+#define SAVE_FEWEST 8
 /* Tokens and bytes of text shown on both sides of a miss. */
 #define MISS_TOKENS 8
 #define MISS_BYTES 160
@@ -32,6 +35,16 @@ void prefix_reuse_init(struct scheduler *s)
         return;
     prefix_tree_init(&s->prefixes, pool, 0);
     scheduler_set_host_cache(s, s->engine->host_cache_bytes);
+    struct engine *e = s->engine;
+    if (!e->disk)
+        return;
+    struct prefix_tree *t = &s->prefixes;
+    struct state_shape shape = {
+        .fingerprint = state_fingerprint(s->model), .page_tokens = STATE_PAGE_TOKENS,
+        .n_vocab = s->model->model->shape.n_vocab,
+        .bytes = { t->page_bytes, t->sliding_bytes, t->slot_bytes },
+    };
+    prefix_disk_init(&s->disk, e->disk, t, &shape, e->options.log, &e->metrics);
 }
 
 void scheduler_set_host_cache(struct scheduler *s, int64_t bytes)
@@ -43,6 +56,7 @@ void scheduler_set_host_cache(struct scheduler *s, int64_t bytes)
 
 void prefix_reuse_release(struct scheduler *s)
 {
+    prefix_disk_release(&s->disk);
     prefix_tree_release(&s->prefixes);
 }
 
@@ -117,7 +131,7 @@ static void log_miss(struct scheduler *s, const struct request *r)
 }
 
 static enum status take(struct scheduler *s, struct request *r, struct prefix_match *match,
-                        struct error *err)
+                        bool from_disk, struct error *err)
 {
     struct engine_metrics *metrics = &s->engine->metrics;
     int32_t had = r->sequence->n_past;
@@ -131,11 +145,56 @@ static enum status take(struct scheduler *s, struct request *r, struct prefix_ma
         r->cached_tokens = 0; /* pages were missing: it is read from its first token */
     if (gained == 0)
         return STATUS_OK;
-    metrics_count(metrics, from_host ? COUNTER_HITS_HOST : COUNTER_HITS_PAGES, 1);
+    metrics_count(metrics, from_disk   ? COUNTER_HITS_DISK
+                           : from_host ? COUNTER_HITS_HOST
+                                       : COUNTER_HITS_PAGES, 1);
     metrics_count(metrics, COUNTER_CACHED_TOKENS, (uint64_t)gained);
     if (!r->preempted)
         r->cached_tokens += gained;
     return STATUS_OK;
+}
+
+/* True: something of its beginning is on the way from disk. Once for each request: what did not
+ * come then is read. */
+static bool wait_for_disk(struct scheduler *s, struct request *r)
+{
+    r->waits_fetch = false;
+    if (r->fetched || r->preempted)
+        return false;
+    r->fetch = prefix_disk_fetch(&s->disk, r->tokens, most_reusable(r), &r->waits_fetch);
+    return r->fetch || r->waits_fetch;
+}
+
+/* False: it goes on waiting. */
+static bool fetch_is_over(struct scheduler *s, struct request *r)
+{
+    bool from_disk = false;
+    if (r->fetch) {
+        if (!prefix_fetch_over(r->fetch))
+            return false;
+        from_disk = prefix_fetch_blocks(r->fetch) > 0;
+        prefix_reuse_forget(s, r);
+        r->fetched = true;
+    } else if (wait_for_disk(s, r)) {
+        return false;
+    }
+    struct prefix_match match;
+    struct error err = { 0 };
+    if (take(s, r, &match, from_disk, &err) != STATUS_OK)
+        log_write(s->engine->options.log, LOG_WARNING, "prefix: %s", err.message);
+    return true;
+}
+
+void prefix_reuse_forget(struct scheduler *s, struct request *r)
+{
+    prefix_disk_drop_fetch(&s->disk, r->fetch);
+    r->fetch = NULL;
+    r->waits_fetch = false;
+}
+
+void prefix_reuse_step(struct scheduler *s)
+{
+    prefix_disk_step(&s->disk);
 }
 
 enum status prefix_reuse_attach(struct scheduler *s, struct request *r, struct error *err)
@@ -145,7 +204,9 @@ enum status prefix_reuse_attach(struct scheduler *s, struct request *r, struct e
     struct prefix_match match;
     metrics_count(&s->engine->metrics, COUNTER_LOOKUPS, 1);
     log_miss(s, r);
-    return take(s, r, &match, err);
+    if (wait_for_disk(s, r))
+        return STATUS_OK;
+    return take(s, r, &match, false, err);
 }
 
 static int32_t common(const struct request *a, const struct request *b)
@@ -187,6 +248,8 @@ bool prefix_reuse_ready(struct scheduler *s, int32_t index)
     struct request *r = s->running[index];
     if (!may_reuse(s, r) || r->prompt_done || most_reusable(r) == 0)
         return true;
+    if ((r->fetch || r->waits_fetch) && !fetch_is_over(s, r))
+        return false;
     if (must_wait(s, index)) {
         r->waits_prefix = true;
         return false;
@@ -196,7 +259,7 @@ bool prefix_reuse_ready(struct scheduler *s, int32_t index)
     r->waits_prefix = false;
     struct prefix_match match = prefix_tree_find(&s->prefixes, r->tokens, most_reusable(r));
     struct error err = { 0 };
-    if (match.n_tokens > r->sequence->n_past && take(s, r, &match, &err) != STATUS_OK)
+    if (match.n_tokens > r->sequence->n_past && take(s, r, &match, false, &err) != STATUS_OK)
         log_write(s->engine->options.log, LOG_WARNING, "prefix: %s", err.message);
     return true;
 }
@@ -244,4 +307,10 @@ void prefix_reuse_keep(struct scheduler *s, struct request *r)
     if (prefix_tree_add_end(&s->prefixes, r->tokens, n, r->sequence, !r->sequence->spoiled, &err) !=
         STATUS_OK)
         log_write(s->engine->options.log, LOG_WARNING, "prefix: %s", err.message);
+}
+
+void prefix_reuse_save(struct scheduler *s, const struct request *r)
+{
+    if (may_reuse(s, r) && r->sequence->n_past >= SAVE_FEWEST)
+        prefix_disk_save(&s->disk, r->tokens, r->sequence->n_past);
 }

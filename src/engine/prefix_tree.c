@@ -45,6 +45,8 @@ void prefix_node_remove(struct prefix_tree *t, struct prefix_node *n)
     prefix_host_drop(t, &n->host_page, t->page_bytes);
     prefix_host_drop(t, &n->host_sliding, t->sliding_bytes);
     prefix_host_drop(t, &n->checkpoint, t->slot_bytes);
+    for (int i = 0; i < STATE_FILE_KINDS; i++)
+        disk_ref_drop(&n->disk[i]);
     t->counts.n_nodes--;
     mem_free(n);
 }
@@ -77,12 +79,18 @@ static int32_t common_tokens(const struct prefix_node *n, const int32_t *tokens,
 
 static bool has_page(const struct prefix_tree *t, const struct prefix_node *n)
 {
-    return !t->pool->has_full || n->page >= 0 || n->host_page;
+    return !t->pool->has_full || n->page >= 0 || n->host_page ||
+           (t->sees_disk && n->disk[STATE_PAGED].file);
 }
 
-static bool has_sliding(const struct prefix_node *n)
+static bool has_sliding(const struct prefix_tree *t, const struct prefix_node *n)
 {
-    return n->sliding >= 0 || n->host_sliding;
+    return n->sliding >= 0 || n->host_sliding || (t->sees_disk && n->disk[STATE_WINDOW].file);
+}
+
+static bool has_checkpoint(const struct prefix_tree *t, const struct prefix_node *n)
+{
+    return n->checkpoint || (t->sees_disk && n->disk[STATE_FIXED].file);
 }
 
 /* Fills path (the best child of each level) and tail (one that ends there in a checkpoint). */
@@ -101,7 +109,7 @@ static int32_t walk(struct prefix_tree *t, const int32_t *tokens, int32_t most,
                 t->path[level] = c;
             }
             struct prefix_node *tail = t->tail[level];
-            if (c->checkpoint && n == c->n_tokens && n < STATE_PAGE_TOKENS &&
+            if (has_checkpoint(t, c) && n == c->n_tokens && n < STATE_PAGE_TOKENS &&
                 (!tail || tail->n_tokens < n))
                 t->tail[level] = c;
         }
@@ -125,7 +133,7 @@ static int32_t last_checkpoint(struct prefix_tree *t, int32_t n_levels, int32_t 
     for (int32_t i = n_levels - 1; i >= 0; i--) {
         struct prefix_node *tail = t->tail[i], *whole = t->path[i];
         int32_t depth = i * STATE_PAGE_TOKENS;
-        if (whole && whole->checkpoint && whole->n_tokens == STATE_PAGE_TOKENS &&
+        if (whole && has_checkpoint(t, whole) && whole->n_tokens == STATE_PAGE_TOKENS &&
             depth + STATE_PAGE_TOKENS <= bound)
             return depth + STATE_PAGE_TOKENS;
         if (tail && depth + tail->n_tokens <= bound) {
@@ -143,7 +151,7 @@ static int32_t missing_page(const struct prefix_tree *t, int32_t n)
     int32_t seen = p->has_window ? MAX(n - p->window + 1, 0) : n;
     for (int32_t i = (n - 1) / STATE_PAGE_TOKENS; i >= 0; i--)
         if (!has_page(t, t->path[i]) ||
-            (p->has_window && (i + 1) * STATE_PAGE_TOKENS > seen && !has_sliding(t->path[i])))
+            (p->has_window && (i + 1) * STATE_PAGE_TOKENS > seen && !has_sliding(t, t->path[i])))
             return i;
     return -1;
 }
@@ -163,6 +171,15 @@ struct prefix_match prefix_tree_find(struct prefix_tree *t, const int32_t *token
         n = missing * STATE_PAGE_TOKENS;
     }
     match.n_tokens = n;
+    return match;
+}
+
+struct prefix_match prefix_tree_find_stored(struct prefix_tree *t, const int32_t *tokens,
+                                            int32_t most)
+{
+    t->sees_disk = true;
+    struct prefix_match match = prefix_tree_find(t, tokens, most);
+    t->sees_disk = false;
     return match;
 }
 
@@ -242,12 +259,12 @@ enum status prefix_tree_take(struct prefix_tree *t, const int32_t *tokens, int32
     int32_t n_levels = (match->n_tokens + STATE_PAGE_TOKENS - 1) / STATE_PAGE_TOKENS;
     t->now_ns = clock_ns();
     for (int32_t i = 0; i < n_levels; i++) {
-        t->path[i]->pinned = true;
+        t->path[i]->pinned++;
         t->path[i]->used_ns = t->now_ns;
     }
     enum status status = take_path(t, match->n_tokens, to, from_host, err);
     for (int32_t i = 0; i < n_levels; i++)
-        t->path[i]->pinned = false;
+        t->path[i]->pinned--;
     if (status != STATUS_OK) {
         sequence_empty(to, t->pool);
         match->n_tokens = 0;
@@ -315,6 +332,7 @@ static void drop_covered(struct prefix_tree *t, struct prefix_node *by)
     while (c) {
         struct prefix_node *next = c->next;
         if (c != by && c->n_tokens < by->n_tokens && !c->checkpoint && !c->pinned &&
+            !c->disk[STATE_FIXED].file &&
             common_tokens(c, by->token, c->n_tokens) == c->n_tokens)
             prefix_node_remove(t, c);
         c = next;
@@ -362,6 +380,19 @@ static bool is_covered(const struct prefix_node *parent, const int32_t *tokens, 
     return false;
 }
 
+struct prefix_node *prefix_tree_child(struct prefix_tree *t, struct prefix_node *parent,
+                                      const int32_t *tokens, int32_t n, bool make)
+{
+    struct prefix_node *node = child_with(parent, tokens, n);
+    if (node || !make)
+        return node;
+    if (n < STATE_PAGE_TOKENS && !t->pool->has_fixed && is_covered(parent, tokens, n))
+        return NULL;
+    node = new_node(t, parent, parent == &t->root ? 0 : parent->level + 1, tokens, n);
+    drop_covered(t, node);
+    return node;
+}
+
 enum status prefix_tree_add_end(struct prefix_tree *t, const int32_t *tokens, int32_t n,
                                 struct sequence *s, bool checkpoint, struct error *err)
 {
@@ -381,9 +412,9 @@ enum status prefix_tree_add_end(struct prefix_tree *t, const int32_t *tokens, in
     }
     if (!checkpoint || at->checkpoint || at == &t->root)
         return STATUS_OK;
-    at->pinned = true;
+    at->pinned++;
     uint8_t *block = prefix_host_take(t, t->slot_bytes);
-    at->pinned = false;
+    at->pinned--;
     if (!block) {
         prefix_prune(t, at);
         return STATUS_OK;

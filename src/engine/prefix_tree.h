@@ -10,7 +10,8 @@
  * write), with fixed state the last checkpoint; with sliding windows the match ends where the
  * pages that its window needs are still there.
  * Pages that only the tree holds are taken back by whoever needs one (page_keeper); they move to
- * host memory first, within a budget. What goes first is decided by prefix_value.
+ * host memory first, within a budget. What goes first is decided by prefix_value. A node may also
+ * have copies in files (prefix_disk); it stays as long as they do.
  * Sources: radix reuse as in Zheng et al., arXiv:2312.07104; pages: Kwon et al.,
  * arXiv:2309.06180.
  * Threads: the engine thread. */
@@ -21,6 +22,7 @@
 #include <stdint.h>
 
 #include "base/error.h"
+#include "engine/disk_file.h"
 #include "engine/sequence.h"
 #include "engine/state_pool.h"
 
@@ -32,7 +34,8 @@ struct prefix_node {
     uint8_t *host_page, *host_sliding;         /* copies; NULL: none */
     uint8_t *checkpoint;                       /* fixed state behind the last token */
     uint64_t used_ns;
-    bool pinned; /* being taken over */
+    int32_t pinned; /* how many take it over or fetch it */
+    struct disk_ref disk[STATE_FILE_KINDS]; /* copies on disk */
     int32_t token[STATE_PAGE_TOKENS];
 };
 
@@ -49,6 +52,7 @@ struct prefix_tree {
     int64_t page_bytes, sliding_bytes, slot_bytes;
     int64_t host_budget;      /* bytes of copies and checkpoints */
     double seconds_per_token; /* measured: what reading a token costs */
+    bool sees_disk;           /* a lookup counts what must be fetched first */
     uint64_t now_ns;          /* set by the callers that use or add */
     struct prefix_counts counts;
 };
@@ -65,8 +69,11 @@ struct prefix_match {
     const struct prefix_node *differs; /* where the path parts; NULL: nothing was known there */
     int32_t differs_at;                /* index in its tokens */
 };
-/* The longest reusable prefix of at most `most` tokens. */
+/* The longest reusable prefix of at most `most` tokens: of what is in memory, or of what is on
+ * disk, too. `path` holds its nodes. */
 struct prefix_match prefix_tree_find(struct prefix_tree *t, const int32_t *tokens, int32_t most);
+struct prefix_match prefix_tree_find_stored(struct prefix_tree *t, const int32_t *tokens,
+                                            int32_t most);
 /* The same, taken over by an open and empty sequence: pages come back from host memory, fixed
  * state from its checkpoint. *from_host: something came from there. When pages are missing the
  * sequence stays empty and n_tokens is 0. */
@@ -86,6 +93,11 @@ MUST_CHECK enum status prefix_tree_add_end(struct prefix_tree *t, const int32_t 
  * each byte. The smallest goes first. */
 double prefix_value(int32_t tokens_saved, double seconds_per_token, double idle_seconds,
                     int64_t bytes);
+
+/* For prefix_disk: the nodes of a path, made where there is none. The last one may hold fewer
+ * tokens than a page; NULL: a sibling tells the same. */
+struct prefix_node *prefix_tree_child(struct prefix_tree *t, struct prefix_node *parent,
+                                      const int32_t *tokens, int32_t n, bool make);
 
 /* For prefix_evict.c. */
 void prefix_node_remove(struct prefix_tree *t, struct prefix_node *n); /* a leaf */

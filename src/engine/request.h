@@ -25,6 +25,8 @@
 #include "engine/stop_matcher.h"
 #include "text/tokenizer/tokenizer.h"
 
+struct prefix_fetch; /* engine/prefix_disk.h */
+
 #define REQUEST_RING 64
 
 /* One token event as it waits; `text` and `top` are kept and reused. */
@@ -65,6 +67,8 @@ struct request {
     struct stop_matcher stops;
     struct strbuf piece;             /* text of the newest token */
     bool prompt_done, preempted, repeats;
+    struct prefix_fetch *fetch;      /* of its beginning, from disk; NULL: none */
+    bool waits_fetch, fetched;       /* for another's; it had its own */
     bool waits_prefix;               /* for another that reads the same */
     struct request *next;            /* in the queue, or among the followers */
     struct request *followers;       /* of one group: they fork this one's state */

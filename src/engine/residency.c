@@ -26,6 +26,7 @@ static void give_back(struct scheduler *s, struct request *r)
 {
     if (!r->sequence)
         return;
+    prefix_reuse_forget(s, r);
     sequence_close(r->sequence, s->model->pool);
     s->idle[s->n_idle++] = r->sequence;
     r->sequence = NULL;
@@ -44,8 +45,10 @@ static void remove_running(struct scheduler *s, int32_t index)
 void residency_end_unlisted(struct scheduler *s, struct request *r, enum finish_reason finish,
                             const struct error *err)
 {
-    if (r->sequence && finish != FINISH_ERROR)
+    if (r->sequence && finish != FINISH_ERROR) {
         prefix_reuse_keep(s, r);
+        prefix_reuse_save(s, r);
+    }
     give_back(s, r);
     residency_release_followers(s, r);
     request_queue_forget(&s->queue, r);

@@ -156,6 +156,7 @@ static void spoil_batch(struct scheduler *s)
 bool scheduler_pass(struct scheduler *s)
 {
     residency_end_cancelled(s);
+    prefix_reuse_step(s);
     residency_admit(s);
     row_plan_make(s);
     residency_reserve(s);

@@ -13,6 +13,7 @@
 
 #include "engine/engine_internal.h"
 #include "engine/pass_cost.h"
+#include "engine/prefix_disk.h"
 #include "engine/prefix_tree.h"
 #include "engine/request.h"
 #include "engine/request_queue.h"
@@ -46,6 +47,7 @@ struct scheduler {
     uint64_t looked_ns; /* at the file, whether it was written to */
     struct request_queue queue;
     struct prefix_tree prefixes; /* unused when nothing is reused */
+    struct prefix_disk disk;
     struct prefix_counts counted; /* as far as the engine's metrics know them */
     bool reuses;
     struct slot_board board;
@@ -92,10 +94,17 @@ int32_t prefix_reuse_cut(const struct scheduler *s, const struct request *r, int
 void prefix_reuse_note(struct scheduler *s, struct request *r, int32_t n);
 /* The state has advanced by a row of the answer. */
 void prefix_reuse_note_answer(struct scheduler *s, struct request *r);
+/* Gets on with what is read from disk and written to it. */
+void prefix_reuse_step(struct scheduler *s);
 /* After a pass: the tree learns what reading a token costs, the metrics what left the cache. */
 void prefix_reuse_measure(struct scheduler *s);
 /* The request gives its state back. */
 void prefix_reuse_keep(struct scheduler *s, struct request *r);
+
+/* And is over: what is known of it goes to disk. */
+void prefix_reuse_save(struct scheduler *s, const struct request *r);
+/* It waits for nothing any more. */
+void prefix_reuse_forget(struct scheduler *s, struct request *r);
 
 /* --- delivery.c ----------------------------------------------------------------------------- */
 

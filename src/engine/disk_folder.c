@@ -1,0 +1,242 @@
+#include "engine/disk_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "base/strbuf.h"
+#include "engine/prefix_tree.h"
+
+#define NAME_LENGTH 36 /* 16 - 16 .kv */
+/* prefix_value halves the worth of memory in ten minutes, that of a file in a day. */
+#define IDLE_SCALE 144.0
+
+static char *path_in(const struct disk_folder *d, const char *name)
+{
+    struct strbuf path;
+    strbuf_init(&path, PATH_MAX);
+    strbuf_printf(&path, "%s/%s", d->path, name);
+    return strbuf_detach(&path);
+}
+
+static const char *name_of(const struct disk_file *f)
+{
+    return strrchr(f->path, '/') + 1;
+}
+
+static bool is_hex(const char *text, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!((text[i] >= '0' && text[i] <= '9') || (text[i] >= 'a' && text[i] <= 'f')))
+            return false;
+    return true;
+}
+
+static bool is_ours(const char *name)
+{
+    return strnlen(name, NAME_LENGTH) == NAME_LENGTH && is_hex(name, 16) && name[16] == '-' &&
+           is_hex(name + 17, 16) && strncmp(name + 33, ".kv", 3) == 0;
+}
+
+static uint64_t number_of(const char *hex)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < 16; i++)
+        n = n << 4 | (uint64_t)(hex[i] <= '9' ? hex[i] - '0' : hex[i] - 'a' + 10);
+    return n;
+}
+
+bool disk_folder_is_of(const struct disk_file *f, uint64_t fingerprint)
+{
+    return number_of(name_of(f)) == fingerprint;
+}
+
+void disk_folder_add(struct disk_folder *d, struct disk_file *f)
+{
+    f->next = d->files;
+    d->files = f;
+    d->bytes += f->bytes;
+    d->number = MAX(d->number, number_of(name_of(f) + 17));
+}
+
+void disk_folder_remove(struct disk_folder *d, struct disk_file *f, bool erase)
+{
+    struct disk_file **link = &d->files;
+    while (*link != f)
+        link = &(*link)->next;
+    *link = f->next;
+    d->bytes -= f->bytes;
+    if (erase)
+        unlink(f->path);
+    disk_file_free(f);
+}
+
+static void take_entry(struct disk_folder *d, const char *name)
+{
+    struct stat info;
+    char *path = path_in(d, name);
+    bool ours = is_ours(name);
+    if (lstat(path, &info) != 0 || !S_ISREG(info.st_mode))
+        ours = false;
+    if (ours && name[NAME_LENGTH] == 0)
+        disk_folder_add(d, disk_file_new(path, info.st_size, info.st_mtime));
+    else if (ours && strcmp(name + strlen(name) - 4, ".tmp") == 0)
+        unlink(path);
+    mem_free(path);
+}
+
+static void list_files(struct disk_folder *d)
+{
+    DIR *dir = opendir(d->path);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir)) != NULL)
+        take_entry(d, entry->d_name);
+    if (dir)
+        closedir(dir);
+}
+
+static void refuse(struct disk_folder *d, const char *path, const char *what)
+{
+    log_write(d->log, LOG_ERROR, "cache folder %s: %s: %s; nothing is kept on disk", path, what,
+              strerror(errno));
+}
+
+/* With its parents; an existing one is fine. */
+static bool make_folder(const char *path)
+{
+    char *copy = mem_string(path, strlen(path));
+    for (char *slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        (void)mkdir(copy, 0700);
+        *slash = '/';
+    }
+    bool made = mkdir(copy, 0700) == 0 || errno == EEXIST;
+    mem_free(copy);
+    return made;
+}
+
+enum status disk_folder_init(struct disk_folder *d, const char *path, int64_t limit,
+                             const struct log_sink *log, struct error *err)
+{
+    *d = (struct disk_folder){ .lock = -1, .limit = limit, .log = log };
+    if (!path)
+        return STATUS_OK;
+    if (!make_folder(path)) {
+        refuse(d, path, "cannot be made");
+        return STATUS_OK;
+    }
+    d->lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (d->lock < 0) {
+        refuse(d, path, "cannot be opened");
+        return STATUS_OK;
+    }
+    if (flock(d->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return error_set(err, STATUS_CONFLICT,
+                         "cache folder %s: another process uses it; give "
+                         "this one a folder of its own",
+                         path);
+    if (access(path, W_OK | X_OK) != 0)
+        log_write(log, LOG_ERROR, "cache folder %s: cannot be written to: %s; nothing new is kept",
+                  path, strerror(errno));
+    d->path = mem_string(path, strlen(path));
+    list_files(d);
+    (void)disk_folder_make_room(d, 0, 0);
+    return STATUS_OK;
+}
+
+void disk_folder_release(struct disk_folder *d)
+{
+    while (d->files)
+        disk_folder_remove(d, d->files, false);
+    if (d->lock >= 0)
+        close(d->lock);
+    mem_free(d->path);
+    *d = (struct disk_folder){ .lock = -1 };
+}
+
+char *disk_folder_new_path(struct disk_folder *d, uint64_t fingerprint)
+{
+    struct strbuf name;
+    strbuf_init(&name, NAME_MAX);
+    strbuf_printf(&name, "%016llx-%016llx.kv", (unsigned long long)fingerprint,
+                  (unsigned long long)++d->number);
+    char *path = path_in(d, name.ptr);
+    strbuf_release(&name);
+    return path;
+}
+
+void disk_folder_touch(struct disk_file *f)
+{
+    int64_t now = clock_unix();
+    if (f->used == now)
+        return;
+    f->used = now;
+    struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = now } };
+    (void)utimensat(AT_FDCWD, f->path, times, AT_SYMLINK_NOFOLLOW);
+}
+
+/* Does another file hold what follows one of its pages? */
+static bool is_built_on(const struct disk_file *f)
+{
+    for (int32_t i = 0; i < f->n_records; i++) {
+        if (!f->node[i] || f->record[i].kind == STATE_WINDOW)
+            continue;
+        for (const struct prefix_node *c = f->node[i]->child; c; c = c->next)
+            for (int k = 0; k < STATE_FILE_KINDS; k++)
+                if (c->disk[k].file && c->disk[k].file != f)
+                    return true;
+    }
+    return false;
+}
+
+static double file_value(const struct disk_file *f, double seconds_per_token)
+{
+    int32_t tokens = 0;
+    for (int32_t i = 0; i < f->n_records; i++)
+        if (f->node[i] && f->record[i].kind != STATE_WINDOW)
+            tokens += f->record[i].n_tokens;
+    /* Of a model that is not loaded: a page of a small one. */
+    if (!f->tree)
+        tokens = (int32_t)MIN(f->bytes / 16384, INT32_MAX / 2);
+    double idle = (double)MAX(clock_unix() - f->used, 0) / IDLE_SCALE;
+    return prefix_value(tokens, seconds_per_token > 0 ? seconds_per_token : 1e-3, idle, f->bytes);
+}
+
+static struct disk_file *least_file(const struct disk_folder *d, double seconds_per_token)
+{
+    struct disk_file *worst = NULL;
+    double least = INFINITY;
+    for (struct disk_file *f = d->files; f; f = f->next) {
+        if (is_built_on(f))
+            continue;
+        double value = file_value(f, seconds_per_token);
+        /* Of equals the newest: it builds on the others. */
+        if (value < least || (worst && value <= least && strcmp(f->path, worst->path) > 0)) {
+            least = value;
+            worst = f;
+        }
+    }
+    return worst;
+}
+
+bool disk_folder_make_room(struct disk_folder *d, int64_t bytes, double seconds_per_token)
+{
+    if (bytes > d->limit)
+        return false;
+    while (d->bytes > d->limit - bytes) {
+        struct disk_file *worst = least_file(d, seconds_per_token);
+        if (!worst)
+            return false;
+        disk_folder_remove(d, worst, true);
+        d->n_evicted++;
+    }
+    return true;
+}

@@ -1,0 +1,43 @@
+/* disk_folder: the files of a disk cache: which there are, how many bytes, which goes first.
+ *
+ * Files are named FINGERPRINT-NUMBER.kv, both in 16 hexadecimal digits; the time of change is that
+ * of the last use. Others are left alone. A folder belongs to one process, which holds a lock on
+ * it. Files of models that are not loaded count, too, and may be evicted.
+ * Ownership: the list owns its files. Threads: whoever holds the device lock. */
+#ifndef ENGINE_DISK_FOLDER_H
+#define ENGINE_DISK_FOLDER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/log.h"
+#include "engine/disk_file.h"
+
+struct disk_folder {
+    char *path; /* NULL: nothing is kept on disk */
+    int lock;   /* the folder itself, opened; -1: none */
+    int64_t limit, bytes;
+    uint64_t n_evicted, number; /* number: of the newest file */
+    const struct log_sink *log;
+    struct disk_file *files;
+};
+
+/* Makes the folder if need be, locks it, lists its files and removes what a killed process left
+ * half written. CONFLICT: another process has it. One that cannot be made or opened is logged, and
+ * path stays NULL. */
+MUST_CHECK enum status disk_folder_init(struct disk_folder *d, const char *path, int64_t limit,
+                                        const struct log_sink *log, struct error *err);
+void disk_folder_release(struct disk_folder *d);
+
+/* Does the name begin with this fingerprint? */
+bool disk_folder_is_of(const struct disk_file *f, uint64_t fingerprint);
+char *disk_folder_new_path(struct disk_folder *d, uint64_t fingerprint); /* the caller frees */
+/* Evicts until a file of that size fits; false: it never does. What goes first is decided by
+ * prefix_value, of files that no other builds on. */
+bool disk_folder_make_room(struct disk_folder *d, int64_t bytes, double seconds_per_token);
+void disk_folder_add(struct disk_folder *d, struct disk_file *f); /* takes it over */
+/* Frees it; `erase`: the file goes, too. */
+void disk_folder_remove(struct disk_folder *d, struct disk_file *f, bool erase);
+void disk_folder_touch(struct disk_file *f); /* it is used now */
+
+#endif

@@ -1,0 +1,241 @@
+/* A finished turn on its way to disk: what is new of it, page by page. */
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/disk_folder.h"
+#include "engine/metrics.h"
+#include "engine/prefix_disk_internal.h"
+#include "engine/state_snapshot.h"
+
+/* Turns that wait for the writer; more are given up, which is said. */
+#define JOBS_MOST 1024
+/* Of fixed state the last few of a path are kept: where the answer began and where it ended. */
+#define CHECKPOINTS 2
+
+struct save_job {
+    struct save_job *next;
+    int32_t *tokens, n;
+};
+
+void prefix_disk_save(struct prefix_disk *d, const int32_t *tokens, int32_t n)
+{
+    if (!d->store || n <= 0)
+        return;
+    if (d->n_jobs >= JOBS_MOST) {
+        metrics_count(d->metrics, COUNTER_DISK_ERRORS, 1);
+        log_write(d->log, LOG_WARNING,
+                  "disk cache: a turn of %d tokens is not kept: %d turns wait "
+                  "for the disk",
+                  n, d->n_jobs);
+        return;
+    }
+    struct save_job *job = mem_new(struct save_job);
+    job->tokens = mem_copy(tokens, (size_t)n * sizeof(*tokens));
+    job->n = n;
+    *d->jobs_end = job;
+    d->jobs_end = &job->next;
+    d->n_jobs++;
+}
+
+/* --- what is new ---------------------------------------------------------------------------- */
+
+static int32_t tokens_at(int32_t level, int32_t n)
+{
+    return MIN(n - level * STATE_PAGE_TOKENS, STATE_PAGE_TOKENS);
+}
+
+/* Nodes along the tokens, as far as their pages can be had; returns their number. */
+static int32_t find_path(struct prefix_disk *d, const int32_t *tokens, int32_t n,
+                         struct prefix_node **path)
+{
+    struct prefix_node *at = &d->tree->root;
+    int32_t level = 0;
+    for (; level * STATE_PAGE_TOKENS < n; level++) {
+        at = prefix_tree_child(d->tree, at, tokens + level * STATE_PAGE_TOKENS, tokens_at(level, n),
+                               false);
+        if (!at || (d->tree->pool->has_full && at->page < 0 && !at->host_page &&
+                    !at->disk[STATE_PAGED].file))
+            break;
+        path[level] = at;
+    }
+    return level;
+}
+
+static bool is_new(const struct prefix_disk *d, const struct prefix_node *n, enum state_kind kind)
+{
+    if (n->disk[kind].file || d->shape.bytes[kind] == 0)
+        return false;
+    if (kind == STATE_PAGED)
+        return n->page >= 0 || n->host_page;
+    return kind == STATE_WINDOW ? n->sliding >= 0 || n->host_sliding : n->checkpoint != NULL;
+}
+
+/* Only the window of the end is kept of sliding pages: a continuation needs no more. */
+static int32_t list_records(const struct prefix_disk *d, struct prefix_node **path,
+                            int32_t n_levels, struct state_record *out)
+{
+    int32_t n_records = 0, first_checkpoint = n_levels, n_found = 0;
+    while (first_checkpoint > 0 && n_found < CHECKPOINTS)
+        n_found += path[--first_checkpoint]->checkpoint != NULL;
+    int32_t end = (n_levels - 1) * STATE_PAGE_TOKENS + path[n_levels - 1]->n_tokens;
+    int32_t first_sliding = MAX(end - d->tree->pool->window + 1, 0) / STATE_PAGE_TOKENS;
+    for (int32_t i = 0; i < n_levels; i++)
+        for (int k = 0; k < STATE_FILE_KINDS; k++) {
+            enum state_kind kind = (enum state_kind)k;
+            bool wanted = kind == STATE_PAGED || (kind == STATE_WINDOW && i >= first_sliding) ||
+                          (kind == STATE_FIXED && i >= first_checkpoint);
+            if (wanted && is_new(d, path[i], kind))
+                out[n_records++] = (struct state_record){ .level = i,
+                                                          .n_tokens = path[i]->n_tokens,
+                                                          .kind = kind };
+        }
+    return n_records;
+}
+
+static void touch_path(struct prefix_node **path, int32_t n_levels)
+{
+    for (int32_t i = 0; i < n_levels; i++)
+        for (int k = 0; k < STATE_FILE_KINDS; k++)
+            if (path[i]->disk[k].file)
+                disk_folder_touch(path[i]->disk[k].file);
+}
+
+static bool make_room(struct prefix_disk *d, const struct state_record *record, int32_t n,
+                      int32_t n_tokens)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < n; i++)
+        bytes += d->shape.bytes[record[i].kind];
+    if (disk_folder_make_room(d->folder, bytes, d->tree->seconds_per_token))
+        return true;
+    log_write(d->log, LOG_WARNING,
+              "disk cache: a turn of %d tokens is not kept: expected at most "
+              "%lld bytes, found %lld",
+              n_tokens, (long long)d->folder->limit, (long long)bytes);
+    return false;
+}
+
+static void free_save(struct disk_save *save)
+{
+    mem_free(save->path);
+    mem_free(save->tokens);
+    mem_free(save->record);
+    mem_free(save);
+}
+
+/* The next turn becomes d->save, unless all of it is on disk. */
+static void begin(struct prefix_disk *d)
+{
+    struct save_job *job = d->jobs;
+    d->jobs = job->next;
+    if (!d->jobs)
+        d->jobs_end = &d->jobs;
+    d->n_jobs--;
+    size_t most = (size_t)(job->n + STATE_PAGE_TOKENS - 1) / STATE_PAGE_TOKENS;
+    struct prefix_node **path = mem_array(struct prefix_node *, most);
+    struct state_record *record = mem_array(struct state_record, most * STATE_FILE_KINDS);
+    int32_t n_levels = find_path(d, job->tokens, job->n, path);
+    int32_t n = n_levels > 0 ? list_records(d, path, n_levels, record) : 0;
+    touch_path(path, n_levels);
+    mem_free(path);
+    if (n > 0 && make_room(d, record, n, job->n)) {
+        struct disk_save *save = mem_new(struct disk_save);
+        save->path = disk_folder_new_path(d->folder, d->shape.fingerprint);
+        save->shape = &d->shape;
+        save->tokens = job->tokens;
+        save->n_tokens = MIN(job->n, n_levels * STATE_PAGE_TOKENS);
+        save->record = record;
+        save->n_records = n;
+        save->blocks = &d->save_blocks;
+        d->save = save;
+        d->n_copied = 0;
+        d->closed = false;
+    } else {
+        mem_free(record);
+        mem_free(job->tokens);
+    }
+    mem_free(job);
+}
+
+/* --- copying -------------------------------------------------------------------------------- */
+
+static bool copy_block(struct prefix_disk *d, const struct state_record *r, uint8_t *out)
+{
+    struct prefix_node *n = prefix_disk_node(d, d->save->tokens, r->level, r->n_tokens, false);
+    if (!n)
+        return false;
+    int32_t page = r->kind == STATE_PAGED ? n->page : r->kind == STATE_WINDOW ? n->sliding : -1;
+    const uint8_t *copy = r->kind == STATE_PAGED    ? n->host_page
+                          : r->kind == STATE_WINDOW ? n->host_sliding
+                                                    : n->checkpoint;
+    if (page >= 0)
+        return state_snapshot_save(d->tree->pool, r->kind, page, out, NULL) == STATUS_OK;
+    if (copy)
+        memcpy(out, copy, (size_t)d->shape.bytes[r->kind]);
+    return copy != NULL;
+}
+
+/* What was displaced in the meantime ends the turn before it. */
+static void cut(struct disk_save *save, int32_t n_records)
+{
+    save->n_records = n_records;
+    if (n_records == 0)
+        return;
+    const struct state_record *last = &save->record[n_records - 1];
+    save->n_tokens = MIN(save->n_tokens, last->level * STATE_PAGE_TOKENS + last->n_tokens);
+}
+
+static void copy_blocks(struct prefix_disk *d)
+{
+    struct disk_save *save = d->save;
+    uint8_t *block = NULL;
+    while (d->n_copied < save->n_records && (block = block_pool_take(&d->save_blocks)) != NULL) {
+        if (copy_block(d, &save->record[d->n_copied], block)) {
+            disk_store_write(d->store, save, d->n_copied++, block);
+        } else {
+            block_pool_give(&d->save_blocks, block);
+            cut(save, d->n_copied);
+        }
+    }
+    if (d->n_copied < save->n_records)
+        return;
+    d->closed = true;
+    disk_store_write_end(d->store, save);
+}
+
+static void finish(struct prefix_disk *d)
+{
+    struct disk_save *save = d->save;
+    d->save = NULL;
+    if (save->error.status != STATUS_OK) {
+        metrics_count(d->metrics, COUNTER_DISK_ERRORS, 1);
+        log_write(d->log, LOG_ERROR, "disk cache: a turn of %d tokens is not kept: %s",
+                  save->n_tokens, save->error.message);
+    } else if (save->n_records > 0) {
+        struct disk_file *f = disk_file_new(save->path, save->file_bytes, clock_unix());
+        disk_file_set_records(f, save->record, save->n_records);
+        save->record = NULL;
+        prefix_disk_attach(d, f, save->tokens);
+        disk_folder_add(d->folder, f);
+        metrics_count(d->metrics, COUNTER_DISK_SAVES, 1);
+        metrics_count(d->metrics, COUNTER_DISK_WRITTEN_BYTES, (uint64_t)save->file_bytes);
+        prefix_disk_drop_idle_files(d);
+    }
+    free_save(save);
+}
+
+void prefix_disk_step_saves(struct prefix_disk *d)
+{
+    while (d->save || d->jobs) {
+        if (!d->save)
+            begin(d);
+        if (d->save && !d->closed)
+            copy_blocks(d);
+        if (d->save && !atomic_load(&d->save->done))
+            return;
+        if (d->save)
+            finish(d);
+    }
+    block_pool_trim(&d->save_blocks);
+}
