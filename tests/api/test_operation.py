@@ -144,7 +144,7 @@ class Starting(Server):
             stdout=subprocess.DEVNULL,
             text=True,
         )
-        self.announced = threading.Event()
+        self.announced, self.pause_log = threading.Event(), threading.Event()
         self.reader = threading.Thread(target=self.read_log, daemon=True)
         self.reader.start()
 

@@ -54,7 +54,7 @@ static enum status member_f64(const struct config_source *c, const struct rope_p
                               const char *gguf, const char *member, double otherwise, double *out,
                               struct error *err)
 {
-    char path[96];
+    char path[sizeof p->text + 64];
     const char *key = member ? path : NULL;
     snprintf(path, sizeof path, "%s.%s", p->text, member ? member : "");
     if (!config_has(c, gguf, key)) {
