@@ -171,8 +171,8 @@ static enum status do_stats(struct chat *c, struct str argument, struct error *e
            per_second(u->prompt_tokens - u->cached_tokens, u->prompt_ms), u->completion_tokens,
            per_second(u->completion_tokens - 1, u->decode_ms));
     double all = (double)c->prompt_tokens;
-    printf("%d answers: %lld prompt tokens, %.0f %% of them kept, %lld answer tokens\n",
-           c->n_answers, (long long)c->prompt_tokens,
+    printf("%d answer%s: %lld prompt tokens, %.0f %% of them kept, %lld answer tokens\n",
+           c->n_answers, c->n_answers == 1 ? "" : "s", (long long)c->prompt_tokens,
            all > 0 ? 100.0 * (double)c->cached_tokens / all : 0.0,
            (long long)c->completion_tokens);
     printf("memory: weights %.1f MiB beside the mapped file, state %.1f MiB, %lld of %lld pages "

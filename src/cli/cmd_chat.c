@@ -114,7 +114,9 @@ static int run_chat(const struct options *o)
 {
     struct error err = { 0 };
     struct engine_setup setup = { 0 };
-    int state = CLI_OK;
+    int state = engine_setup_check(o, "chat");
+    if (state != CLI_OK)
+        return state;
     enum status status = chat(o, &setup, &state, &err);
     engine_setup_release(&setup);
     return status == STATUS_OK ? state : cli_fail(&err);

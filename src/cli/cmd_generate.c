@@ -43,7 +43,7 @@ static int check_inputs(const struct options *o)
     if (!found)
         return cli_usage("generate: expected a prompt: one of --prompt, --file, --messages, "
                          "--tokens");
-    return CLI_OK;
+    return engine_setup_check(o, "generate");
 }
 
 static enum status read_prompt(const struct options *o, const struct engine_model_info *info,

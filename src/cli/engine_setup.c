@@ -1,5 +1,6 @@
 #include "cli/engine_setup.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 
 #define MAX_TEMPLATE_BYTES (4u << 20)
 #define MAX_SCRIPT_BYTES (64u << 20)
+#define MAX_BIAS 1000000
 
 static void write_log(void *user, enum log_level level, struct str line)
 {
@@ -112,21 +114,38 @@ enum status engine_setup_read(struct engine_setup *s, const struct options *o, s
     return STATUS_OK;
 }
 
+/* ID=B, as in a request; the engine compares the id with the vocabulary. */
+static bool parse_bias(struct str text, struct logit_bias *out)
+{
+    size_t split = str_find(text, STR("="), 0);
+    int64_t token;
+    double value;
+    if (split == STR_NONE || !number_parse_i64(str_slice(text, 0, split), &token) ||
+        !number_parse_double(str_slice(text, split + 1, text.len), &value))
+        return false;
+    *out = (struct logit_bias){ (int32_t)token, (float)value };
+    return token >= 0 && token <= INT32_MAX && fabs(value) <= MAX_BIAS;
+}
+
+int engine_setup_check(const struct options *o, const char *command)
+{
+    struct logit_bias bias;
+    for (size_t i = 0; i < options_count(o, "logit-bias"); i++)
+        if (!parse_bias(str_of(options_item(o, "logit-bias", i)), &bias))
+            return cli_usage("%s: --logit-bias: expected ID=B, B from -%d to %d, found \"%s\"",
+                             command, MAX_BIAS, MAX_BIAS, options_item(o, "logit-bias", i));
+    return CLI_OK;
+}
+
 static enum status read_bias(struct engine_setup *s, const struct options *o, struct error *err)
 {
     size_t n = options_count(o, "logit-bias");
     struct logit_bias *bias = arena_array(&s->arena, struct logit_bias, n + 1);
     for (size_t i = 0; i < n; i++) {
         struct str text = str_of(options_item(o, "logit-bias", i));
-        size_t split = str_find(text, STR("="), 0);
-        int64_t token = -1;
-        double value = 0;
-        bool good = split != STR_NONE && number_parse_i64(str_slice(text, 0, split), &token) &&
-                    number_parse_double(str_slice(text, split + 1, text.len), &value);
-        if (!good || token < 0 || token > INT32_MAX)
-            return error_set(err, STATUS_INVALID, "--logit-bias: expected ID=BIAS, found '%.*s'",
+        if (!parse_bias(text, &bias[i]))
+            return error_set(err, STATUS_INVALID, "--logit-bias: expected ID=B, found '%.*s'",
                              STR_ARG(text));
-        bias[i] = (struct logit_bias){ (int32_t)token, (float)value };
     }
     s->sampling.bias = bias;
     s->sampling.n_bias = (int32_t)n;

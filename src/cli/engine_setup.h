@@ -26,6 +26,8 @@ struct engine_setup {
     struct log_sink log;        /* "note: ..." on stderr; levels by --quiet and --verbose */
 };
 
+/* What the sampling flags alone show to be wrong: CLI_OK, or the state after a message. */
+int engine_setup_check(const struct options *, const char *command);
 /* Reads model_options, template_options, engine_options and device_options. */
 MUST_CHECK enum status engine_setup_read(struct engine_setup *, const struct options *,
                                          struct error *err);

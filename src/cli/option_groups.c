@@ -74,11 +74,12 @@ static const struct option engine_rows[] = {
             "host memory for displaced conversations, of all models (auto: 1/8 of what is free, at "
             "most 8 GiB)"),
     OPT_FLAG("--cache-prompt", "on",
-             "take over what is known of a prompt; without, every prompt is read whole"),
+             "take over what is known of a prompt; with --no-cache-prompt every prompt is "
+             "read whole"),
     OPT_TEXT("--cache-dir", "FOLDER", NULL,
              "keep conversations in this folder, for after a restart; one process at a time"),
     OPT_MIB("--cache-dir-limit", NULL, "8192",
-            "bytes of that folder; what is worth least goes first"),
+            "size of that folder at most; what is worth least goes first"),
     OPT_INT("--checkpoint-interval", "N", "256", 64, 1e6,
             "tokens between copies of recurrent state, rounded up to whole pages of 64"),
     OPT_FLAG("--exact --quality", "off",
@@ -100,8 +101,8 @@ static const struct option device_rows[] = {
     OPT_INT_OR("--threads -t --cpu-threads", "N", "auto", "auto", 1, 1024,
                "compute threads (auto: the physical cores that the process may use)"),
     OPT_FLAG("--mmap", "on",
-             "map the model's file, which is the copy of what needs none other; without, it is "
-             "read into memory, whatever becomes of the file"),
+             "map the model's files; with --no-mmap they are read into memory, and may change "
+             "afterwards"),
     OPT_FLAG("--mlock", "off", "keep the model in memory, or fail with the limit named"),
 };
 const struct option_group device_options = OPTION_GROUP("devices", "Devices", device_rows);

@@ -88,7 +88,10 @@ static enum status read_size(struct option_value *v, struct str who, const char 
     }
     if (number_parse_u64(s, &n) && !__builtin_mul_overflow(n, unit, &v->number))
         return STATUS_OK;
-    return refuse(who, v->row, "a size such as 512M or 8G", text, err);
+    return refuse(who, v->row,
+                  v->row->unit > 1 ? "a number of MiB, or a size such as 512M or 8G"
+                                   : "a size such as 512M or 8G",
+                  text, err);
 }
 
 static void add_item(struct option_value *v, const char *text)

@@ -352,6 +352,10 @@ static enum status check_request(const struct request_options *o, struct error *
         if (o->tokens[i] < 0 || o->tokens[i] >= info->n_vocab)
             return error_set(err, STATUS_INVALID, "token %d of the prompt: expected an id below "
                              "%d, found %d", i, info->n_vocab, o->tokens[i]);
+    for (int32_t i = 0; i < o->sampling.n_bias; i++)
+        if (o->sampling.bias[i].token < 0 || o->sampling.bias[i].token >= info->n_vocab)
+            return error_set(err, STATUS_INVALID, "logit bias: expected a token id below %d, "
+                             "found %d", info->n_vocab, o->sampling.bias[i].token);
     if (o->n_stop > 0 && !info->tokenizer)
         return error_set(err, STATUS_INVALID, "stop strings need a model loaded with its text");
     return STATUS_OK;

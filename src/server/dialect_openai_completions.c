@@ -229,11 +229,16 @@ static bool read_own_fields(struct exchange *x, struct generation *g)
 {
     struct error err = { 0 };
     int64_t logprobs = -1, best_of = g->fields.n;
-    if (field_bool(x->json, "echo", &g->echo, &err) != STATUS_OK ||
-        field_int(x->json, "best_of", 1, LIMIT_N, &best_of, &err) != STATUS_OK ||
-        (!json_is_boolean(field_get(x->json, "logprobs")) &&
-         field_int(x->json, "logprobs", 0, LIMIT_TOP_LOGPROBS, &logprobs, &err) != STATUS_OK)) {
-        exchange_error(x, 400, NULL, NULL, "%s", err.message);
+    const char *wrong = NULL;
+    if (field_bool(x->json, "echo", &g->echo, &err) != STATUS_OK)
+        wrong = "echo";
+    else if (field_int(x->json, "best_of", 1, LIMIT_N, &best_of, &err) != STATUS_OK)
+        wrong = "best_of";
+    else if (!json_is_boolean(field_get(x->json, "logprobs")) &&
+             field_int(x->json, "logprobs", 0, LIMIT_TOP_LOGPROBS, &logprobs, &err) != STATUS_OK)
+        wrong = "logprobs";
+    if (wrong) {
+        exchange_error(x, 400, wrong, NULL, "%s", err.message);
         return false;
     }
     if (json_is_true(field_get(x->json, "logprobs")))

@@ -135,6 +135,10 @@ static bool parse_body(struct exchange *x)
                        err.message);
         return false;
     }
+    if (strbuf_str(&x->body).len == 0) {
+        exchange_error(x, 400, NULL, NULL, "the body is empty: expected a JSON object");
+        return false;
+    }
     if (json_parse(strbuf_str(&x->body), 0, &x->json, &err) != STATUS_OK) {
         exchange_error(x, 400, NULL, NULL, "%s", err.message);
         return false;

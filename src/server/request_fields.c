@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/number.h"
+#include "base/strbuf.h"
 #include "engine/drafter.h"
 
 const json_t *field_get(const json_t *body, const char *name)
@@ -25,18 +26,33 @@ enum status field_bool(const json_t *body, const char *name, bool *out, struct e
     return STATUS_OK;
 }
 
+/* A number as Python prints it. */
+static const char *put_number(char *buffer, size_t n, const json_t *number)
+{
+    struct strbuf text;
+    strbuf_init(&text, 256);
+    if (json_is_integer(number))
+        strbuf_printf(&text, "%lld", (long long)json_integer_value(number));
+    else
+        number_put_double(&text, json_real_value(number));
+    snprintf(buffer, n, "%s", text.ptr);
+    strbuf_release(&text);
+    return buffer;
+}
+
 enum status field_int(const json_t *body, const char *name, int64_t low, int64_t high, int64_t *out,
                       struct error *err)
 {
     const json_t *value = field_get(body, name);
     if (!value)
         return STATUS_OK;
+    char found[40];
     double real = json_number_value(value);
     if (!json_is_number(value) || real != floor(real))
         return error_set(err, STATUS_INVALID, "%s: expected a whole number", name);
     if (real < (double)low || real > (double)high)
-        return error_set(err, STATUS_INVALID, "%s: expected %lld to %lld, found %.17g", name,
-                         (long long)low, (long long)high, real);
+        return error_set(err, STATUS_INVALID, "%s: expected %lld to %lld, found %s", name,
+                         (long long)low, (long long)high, put_number(found, sizeof found, value));
     *out = json_is_integer(value) ? json_integer_value(value) : (int64_t)real;
     return STATUS_OK;
 }
@@ -49,10 +65,11 @@ enum status field_double(const json_t *body, const char *name, double low, doubl
         return STATUS_OK;
     if (!json_is_number(value))
         return error_set(err, STATUS_INVALID, "%s: expected a number", name);
+    char found[40];
     double real = json_number_value(value);
     if (!(real >= low && real <= high))
-        return error_set(err, STATUS_INVALID, "%s: expected %g to %g, found %.17g", name, low, high,
-                         real);
+        return error_set(err, STATUS_INVALID, "%s: expected %.15g to %.15g, found %s", name, low,
+                         high, put_number(found, sizeof found, value));
     *out = real;
     return STATUS_OK;
 }

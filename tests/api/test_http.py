@@ -251,6 +251,16 @@ def bodies(s):
             and all(word in body["error"]["message"] for word in words),
             body,
         )
+    status, body = s.json("POST", url, dict(CHAT, top_p=1.1))
+    message = body["error"]["message"]
+    case("numbers as Python prints them", message == "top_p: expected 0 to 1, found 1.1", body)
+    status, _, body = s.request("POST", url, b"")
+    message = json.loads(body)["error"]["message"]
+    case("an empty body is called so", status == 400 and "body is empty" in message, body)
+    for name, value in (("echo", 5), ("best_of", 0), ("logprobs", 99)):
+        status, body = s.json("POST", "/v1/completions", {"prompt": "a", name: value})
+        good = status == 400 and body["error"]["param"] == name
+        case(f"completions: the error names the field: {name}", good, body)
     status, body = s.json(
         "POST", url, dict(CHAT, messages=[{"role": "user", "content": "word " * 40000}])
     )

@@ -9,6 +9,9 @@ import tempfile
 
 from cases import INGOT, case, finish, not_run, run
 
+TINY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+                    "data", "golden", "llama-base", "model.gguf")
+
 
 def refused(name, arguments, part, status=2):
     code, out, err = run(*arguments)
@@ -56,6 +59,15 @@ def test_refusals():
     refused("no prompt", ["generate", "m"], "expected a prompt")
     refused("a count that is none", ["generate", "m", "-p", "a", "-n", "x"],
             'expected a whole number from 1 to 1000000000 or -1, found "x"')
+    for bias in ("5", "x=1", "-1=1", "5=1e300", "5=nan", "5=-1000001"):
+        refused(f"--logit-bias {bias}", ["generate", "m", "-p", "a", "--logit-bias", bias],
+                f'expected ID=B, B from -1000000 to 1000000, found "{bias}"')
+    refused("--logit-bias in chat", ["chat", "m", "-l", "5"], "chat: --logit-bias: expected ID=B")
+    refused("--logit-bias outside the vocabulary",
+            ["generate", TINY, "--raw", "-p", "a", "-q", "-l", "99999999=1"],
+            "logit bias: expected a token id below ", 1)
+    refused("a host cache beyond 64 bits", ["plan", "m", "--cache", "99999999999999"],
+            "expected a number of MiB, or a size such as 512M or 8G")
     refused("unknown shell", ["completion", "tcsh"], "expected bash, zsh or fish")
 
 
