@@ -101,12 +101,17 @@ static void print_json(const struct doctor_report *r)
 static int run_doctor(const struct options *o)
 {
     struct doctor_report r = { 0 };
+    const char *model = options_text(o, "model");
+    if (model && options_argument(o, 0))
+        return cli_usage("doctor takes one model, found --model %s and '%s'", model,
+                         options_argument(o, 0));
+    model = model ? model : options_argument(o, 0);
     doctor_install(&r);
     doctor_machine(&r);
     doctor_gpu(&r);
     doctor_port(&r, options_text(o, "host"), (int)options_int(o, "port"));
-    if (options_argument(o, 0))
-        doctor_model(&r, options_argument(o, 0));
+    if (model)
+        doctor_model(&r, model);
     if (options_flag(o, "json"))
         print_json(&r);
     else
@@ -120,6 +125,7 @@ static const struct option rows[] = {
     OPT_TEXT("--host", "ADDRESS", "127.0.0.1", "the address that a server would use"),
     OPT_INT("--port", "N", "8080", 1, 65535, "the port that a server would use"),
     OPT_FLAG("--json", NULL, "one JSON object"),
+    OPT_TEXT("--model -m", "MODEL", NULL, "the model, instead of the first argument"),
 };
 static const struct option_group doctor_options = OPTION_GROUP("doctor", "Doctor", rows);
 static const struct option_group *const groups[] = { &doctor_options, NULL };

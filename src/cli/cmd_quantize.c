@@ -4,6 +4,7 @@
 
 #include "cli/cli.h"
 #include "engine/quantize_model.h"
+#include "engine/quantize_recipe.h"
 #include "formats/gguf.h"
 #include "formats/imatrix.h"
 
@@ -131,6 +132,9 @@ static int run(const struct options *o)
     struct job job = { .o = o };
     if (!options_given(o, "type"))
         return cli_usage("quantize needs --type, for example --type Q4_K_M");
+    struct quantize_recipe recipe;
+    if (quantize_recipe_named(&recipe, str_of(options_text(o, "type")), &err) != STATUS_OK)
+        return cli_usage("quantize: %s", err.message);
     mapped_file_install_guard();
     cli_interrupt_catch();
     enum status s = quantize(&job, &err);

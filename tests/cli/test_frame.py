@@ -68,6 +68,9 @@ def test_refusals():
             "logit bias: expected a token id below ", 1)
     refused("a host cache beyond 64 bits", ["plan", "m", "--cache", "99999999999999"],
             "expected a number of MiB, or a size such as 512M or 8G")
+    refused("two models for doctor", ["doctor", "a", "-m", "b"], "doctor takes one model")
+    refused("a type that is none", ["quantize", "a", "b", "--type", "Q99"],
+            "cannot write type Q99; writable types: F32")
     refused("unknown shell", ["completion", "tcsh"], "expected bash, zsh or fish")
 
 
