@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/mem.h"
@@ -12,7 +13,7 @@
 struct found {
     struct arena *arena;
     const char *path[MAX_MODELS];
-    size_t n;
+    size_t n, n_named; /* the first are named on the command line, the others lie in the folder */
 };
 
 static const char *join(struct arena *a, const char *folder, const char *name)
@@ -48,6 +49,17 @@ static enum status add_path(struct found *f, const char *path, struct error *err
     return STATUS_OK;
 }
 
+/* A model that the command line names may lie in the folder too. */
+static bool is_known(const struct found *f, const char *path)
+{
+    struct stat one, other;
+    for (size_t i = 0; i < f->n_named; i++)
+        if (stat(path, &one) == 0 && stat(f->path[i], &other) == 0 && one.st_dev == other.st_dev &&
+            one.st_ino == other.st_ino)
+            return true;
+    return false;
+}
+
 static int by_name(const struct dirent **a, const struct dirent **b)
 {
     return strcmp((*a)->d_name, (*b)->d_name);
@@ -61,19 +73,18 @@ static enum status add_folder(struct found *f, const char *folder, struct error 
     if (n < 0)
         return error_set(err, STATUS_IO, "--models-dir %s: cannot be read", folder);
     enum status status = STATUS_OK;
-    size_t before = f->n;
     for (int i = 0; i < n && status == STATUS_OK; i++) {
         const char *path = join(f->arena, folder, list[i]->d_name);
         bool take = may_be_model(path, str_of(list[i]->d_name));
         if (take && !str_ends(str_of(path), STR(".gguf")))
             take = file_exists(join(f->arena, path, "config.json"));
-        if (take)
+        if (take && !is_known(f, path))
             status = add_path(f, path, err);
     }
     for (int i = 0; i < n; i++)
         mem_free(list[i]);
     mem_free(list);
-    if (status == STATUS_OK && f->n == before)
+    if (status == STATUS_OK && f->n == 0)
         status = error_set(err, STATUS_NOT_FOUND,
                            "--models-dir %s: expected .gguf files or "
                            "Hugging Face folders, found none",
@@ -92,6 +103,7 @@ static enum status find(struct found *f, const struct options *o, struct error *
         for (size_t i = used; i < o->n_arguments; i++)
             TRY(add_path(f, options_argument(o, i), err));
     }
+    f->n_named = f->n;
     return folder ? add_folder(f, folder, err) : STATUS_OK;
 }
 
@@ -155,14 +167,29 @@ enum status serve_models_read(struct arena *a, const struct options *o,
     f->arena = a;
     TRY(find(f, o, err));
     struct server_model *models = arena_array(a, struct server_model, f->n);
+    size_t n_taken = 0;
     for (size_t i = 0; i < f->n; i++) {
-        models[i].path = f->path[i];
-        if (i == 0 && options_text(o, "model-name"))
-            name_first(a, &models[0], str_of(options_text(o, "model-name")));
-        if (!models[i].id)
-            TRY(name_by_file(a, engine, models, i, err));
+        struct server_model *m = &models[n_taken];
+        *m = (struct server_model){ .path = f->path[i] };
+        bool renamed = n_taken == 0 && options_text(o, "model-name");
+        enum status status = STATUS_OK;
+        if (!renamed || i >= f->n_named)
+            status = name_by_file(a, engine, models, n_taken, err);
+        if (status != STATUS_OK && i >= f->n_named) {
+            cli_note(o, "left out: %s", err->message);
+            continue;
+        }
+        TRY(status);
+        if (renamed)
+            name_first(a, m, str_of(options_text(o, "model-name")));
+        if (!m->id)
+            TRY(name_by_file(a, engine, models, n_taken, err));
+        n_taken++;
     }
+    if (n_taken == 0)
+        return error_set(err, STATUS_NOT_FOUND, "--models-dir %s: no model in it can be served",
+                         options_text(o, "models-dir"));
     *out = models;
-    *n = f->n;
+    *n = n_taken;
     return STATUS_OK;
 }

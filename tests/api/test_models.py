@@ -134,6 +134,20 @@ def refused(folder):
         broken.returncode == 1 and "broken.gguf" in broken.stderr,
         broken.stderr,
     )
+    with Server(folder + "/a.gguf", "--models-dir=" + folder) as server:
+        log, names = "\n".join(server.log_lines), sorted(states(server))
+        case("a broken file in the folder", "left out: " in log and "broken.gguf" in log, log)
+        case("a named file of the folder is there once", len(names) == 2, names)
+    os.mkdir(folder + "/broken")
+    os.rename(folder + "/broken.gguf", folder + "/broken/broken.gguf")
+    broken = subprocess.run(
+        [program, "serve", "--models-dir", folder + "/broken"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    good = broken.returncode == 1 and "no model in it can be served" in broken.stderr
+    case("nothing but broken files in the folder", good, broken.stderr)
 
 
 with tempfile.TemporaryDirectory() as folder:
