@@ -134,7 +134,7 @@ void help_command(struct strbuf *out, const struct cli_command *command)
     help_each_group(command, put_group, out);
     if (command->read_variables)
         strbuf_puts(out, "\nEvery flag can also be set by a variable: INGOT_ and its name in "
-                         "capitals (INGOT_THREADS=4).\n");
+                         "capitals (INGOT_THREADS=4;\nfor --no-mmap: INGOT_MMAP=off).\n");
 }
 
 bool help_topic(struct strbuf *out, struct str topic)

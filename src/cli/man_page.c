@@ -102,7 +102,8 @@ void help_man_page(struct strbuf *out)
     strbuf_puts(out,
                 ".SH ENVIRONMENT\n"
                 "Each flag of serve, generate and chat can be set by a variable: INGOT_ and its "
-                "name in capitals, dashes as underscores (INGOT_CONTEXT=8192). A flag wins over "
+                "name in capitals, dashes as underscores (INGOT_CONTEXT=8192, INGOT_MMAP=off). "
+                "A flag wins over "
                 "a variable.\n.br\n"
                 "NO_COLOR and TERM=dumb switch colour off.\n"
                 ".SH EXIT STATUS\n"

@@ -116,7 +116,7 @@ static const struct option server_rows[] = {
              "let pages of this origin call the server (repeatable; none by default)"),
     OPT_TEXT("--model-name --alias -a", "NAME", NULL,
              "names in the API, the first is shown (from the file)"),
-    OPT_TEXT("--models-dir", "FOLDER", NULL, "offer every model in this folder"),
+    OPT_TEXT("--models-dir", "FOLDER", NULL, "offer every model in this folder that can be served"),
     OPT_INT("--models-max", "N", "0", 0, 10000, "models loaded at once (0: what memory holds)"),
     OPT_FLAG("--models-autoload", "on", "load a model when a request names it"),
     OPT_REAL("--model-idle-unload --sleep-idle-seconds", "SECONDS", "0", 0, 1e9,
