@@ -135,11 +135,12 @@ static void matrix(void)
 {
     static const int32_t chunks[] = { 1, 64, 256, 0 };
     static struct outcome expected;
-    /* The reference of each row: one pass, alone, cold, plain. */
-    for (int kind = 0; kind < 3; kind++) {
-        struct setting s = { .lookup = 0, .seeded = kind & 1, .deterministic = kind & 2 };
+    /* The reference of each row: one pass, alone, cold, plain. Greedy with --deterministic; seeded
+     * without, where the slow chunks of one row are left out. */
+    for (int seeded = 0; seeded < 2; seeded++) {
+        struct setting s = { .lookup = 0, .seeded = seeded, .deterministic = !seeded };
         run(&s, &expected);
-        for (size_t c = 0; c < ARRAY_SIZE(chunks); c++)
+        for (size_t c = (size_t)seeded; c < ARRAY_SIZE(chunks); c++)
             for (int strangers = 0; strangers < 2; strangers++)
                 for (int warmth = 0; warmth < N_WARMTHS; warmth++) {
                     s.chunk = chunks[c];
