@@ -22,6 +22,7 @@ struct disk_file {
     struct state_record *record;
     struct prefix_node **node; /* [n_records], NULL where nobody relies on it */
     int32_t n_records, n_live;
+    int32_t pins; /* named sessions that rely on it */
 };
 
 struct disk_ref {

@@ -27,9 +27,17 @@ static char *path_in(const struct disk_folder *d, const char *name)
     return strbuf_detach(&path);
 }
 
-static const char *name_of(const struct disk_file *f)
+const char *disk_folder_name_of(const struct disk_file *f)
 {
     return strrchr(f->path, '/') + 1;
+}
+
+struct disk_file *disk_folder_find(const struct disk_folder *d, const char *name)
+{
+    struct disk_file *f = d->files;
+    while (f && strcmp(disk_folder_name_of(f), name) != 0)
+        f = f->next;
+    return f;
 }
 
 static bool is_hex(const char *text, int n)
@@ -46,6 +54,11 @@ static bool is_ours(const char *name)
            is_hex(name + 17, 16) && strncmp(name + 33, ".kv", 3) == 0;
 }
 
+bool disk_folder_is_name(struct str name)
+{
+    return name.len == NAME_LENGTH && is_ours(name.ptr);
+}
+
 static uint64_t number_of(const char *hex)
 {
     uint64_t n = 0;
@@ -56,7 +69,12 @@ static uint64_t number_of(const char *hex)
 
 bool disk_folder_is_of(const struct disk_file *f, uint64_t fingerprint)
 {
-    return number_of(name_of(f)) == fingerprint;
+    return number_of(disk_folder_name_of(f)) == fingerprint;
+}
+
+void disk_folder_reserve(struct disk_folder *d, const char *name)
+{
+    d->number = MAX(d->number, number_of(name + 17));
 }
 
 void disk_folder_add(struct disk_folder *d, struct disk_file *f)
@@ -64,7 +82,7 @@ void disk_folder_add(struct disk_folder *d, struct disk_file *f)
     f->next = d->files;
     d->files = f;
     d->bytes += f->bytes;
-    d->number = MAX(d->number, number_of(name_of(f) + 17));
+    disk_folder_reserve(d, disk_folder_name_of(f));
 }
 
 void disk_folder_remove(struct disk_folder *d, struct disk_file *f, bool erase)
@@ -148,7 +166,6 @@ enum status disk_folder_init(struct disk_folder *d, const char *path, int64_t li
                   path, strerror(errno));
     d->path = mem_string(path, strlen(path));
     list_files(d);
-    (void)disk_folder_make_room(d, 0, 0);
     return STATUS_OK;
 }
 
@@ -183,8 +200,7 @@ void disk_folder_touch(struct disk_file *f)
     (void)utimensat(AT_FDCWD, f->path, times, AT_SYMLINK_NOFOLLOW);
 }
 
-/* Does another file hold what follows one of its pages? */
-static bool is_built_on(const struct disk_file *f)
+bool disk_folder_is_built_on(const struct disk_file *f)
 {
     for (int32_t i = 0; i < f->n_records; i++) {
         if (!f->node[i] || f->record[i].kind == STATE_WINDOW)
@@ -215,7 +231,7 @@ static struct disk_file *least_file(const struct disk_folder *d, double seconds_
     struct disk_file *worst = NULL;
     double least = INFINITY;
     for (struct disk_file *f = d->files; f; f = f->next) {
-        if (is_built_on(f))
+        if (f->pins > 0 || disk_folder_is_built_on(f))
             continue;
         double value = file_value(f, seconds_per_token);
         /* Of equals the newest: it builds on the others. */

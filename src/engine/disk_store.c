@@ -1,11 +1,13 @@
 #include "engine/disk_store.h"
 
+#include <string.h>
 #include <time.h>
 
 #include "base/mem.h"
 #include "base/queue.h"
 #include "engine/disk_folder.h"
 #include "engine/metrics.h"
+#include "engine/session_table.h"
 
 #define QUEUE_SAVES 4096 /* more than all pools have blocks */
 #define QUEUE_FETCHES 4096
@@ -19,6 +21,7 @@ struct write_item {
 struct disk_store {
     struct disk_store_options options;
     struct disk_folder folder;
+    struct session_table sessions;
     pthread_t writer, reader;
     struct queue saves, fetches;
     pthread_mutex_t lock;
@@ -50,7 +53,21 @@ static void write_block(struct disk_save *save, int32_t i, uint8_t *block)
     block_pool_give(save->blocks, block);
 }
 
-static void write_end(struct disk_save *save)
+/* Once its files are there. */
+static enum status write_manifest(const struct disk_store *s, struct disk_save *save,
+                                  struct error *err)
+{
+    struct session_file *m = save->manifest;
+    if (save->n_records > 0)
+        session_file_add(m, strrchr(save->path, '/') + 1);
+    m->n_tokens = save->n_tokens;
+    if (m->n_tokens == 0 || m->n_files == 0)
+        return error_set(err, STATUS_EXHAUSTED, "its state was displaced before it was written");
+    m->tokens = mem_copy(save->tokens, (size_t)m->n_tokens * sizeof(*m->tokens));
+    return session_file_write(m, s->sessions.folder, save->session->name, err);
+}
+
+static void write_end(const struct disk_store *s, struct disk_save *save)
 {
     struct error *err = &save->error;
     enum status status = err->status;
@@ -59,7 +76,10 @@ static void write_end(struct disk_save *save)
                                      save->record, save->n_records, &save->file_bytes, err);
     else
         state_writer_abort(save->writer);
+    save->written = save->writer && status == STATUS_OK && save->n_records > 0;
     save->writer = NULL;
+    if (status == STATUS_OK && save->manifest)
+        status = write_manifest(s, save, err);
     err->status = status;
     atomic_store(&save->done, true);
 }
@@ -72,7 +92,7 @@ static void *writer_main(void *argument)
         if (item.index >= 0)
             write_block(item.save, item.index, item.block);
         else
-            write_end(item.save);
+            write_end(s, item.save);
         made_progress(s);
     }
     return NULL;
@@ -161,6 +181,7 @@ static enum status start_threads(struct disk_store *s, struct error *err)
 
 static void release(struct disk_store *s)
 {
+    session_table_release(&s->sessions);
     disk_folder_release(&s->folder);
     queue_release(&s->saves);
     queue_release(&s->fetches);
@@ -179,6 +200,13 @@ enum status disk_store_new(const struct disk_store_options *o, struct disk_store
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->progress, NULL);
     enum status status = disk_folder_init(&s->folder, o->folder, o->limit, o->log, err);
+    session_table_init(&s->sessions, s->folder.path, o->log);
+    for (const struct session *named = s->sessions.first; named; named = named->next) {
+        disk_store_pin(s, &named->file);
+        for (size_t i = 0; i < named->file.n_files; i++)
+            disk_folder_reserve(&s->folder, named->file.file[i]);
+    }
+    (void)disk_folder_make_room(&s->folder, 0, 0);
     if (status == STATUS_OK)
         status = start_threads(s, err);
     if (status != STATUS_OK) {
@@ -203,4 +231,28 @@ void disk_store_free(struct disk_store *s)
 struct disk_folder *disk_store_folder(struct disk_store *s)
 {
     return s->folder.path ? &s->folder : NULL;
+}
+
+struct session_table *disk_store_sessions(struct disk_store *s)
+{
+    return &s->sessions;
+}
+
+static void change_pins(struct disk_store *s, const struct session_file *m, int by)
+{
+    for (size_t i = 0; i < m->n_files; i++) {
+        struct disk_file *f = disk_folder_find(&s->folder, m->file[i]);
+        if (f)
+            f->pins += by;
+    }
+}
+
+void disk_store_pin(struct disk_store *s, const struct session_file *f)
+{
+    change_pins(s, f, 1);
+}
+
+void disk_store_unpin(struct disk_store *s, const struct session_file *f)
+{
+    change_pins(s, f, -1);
 }

@@ -20,7 +20,10 @@
 #include "engine/state_file.h"
 
 struct disk_store;
-struct disk_folder; /* engine/disk_folder.h */
+struct disk_folder;   /* engine/disk_folder.h */
+struct session_table; /* engine/session_table.h */
+struct session;
+struct session_file;
 struct engine_metrics;
 
 struct disk_store_options {
@@ -38,6 +41,10 @@ MUST_CHECK enum status disk_store_new(const struct disk_store_options *o, struct
                                       struct error *err);
 void disk_store_free(struct disk_store *s); /* NULL is allowed; no save or fetch is left */
 struct disk_folder *disk_store_folder(struct disk_store *s); /* NULL: there is none */
+struct session_table *disk_store_sessions(struct disk_store *s);
+/* The files of a session stay as long as it is pinned. */
+void disk_store_pin(struct disk_store *s, const struct session_file *f);
+void disk_store_unpin(struct disk_store *s, const struct session_file *f);
 
 /* --- saving --------------------------------------------------------------------------------- */
 
@@ -48,9 +55,12 @@ struct disk_save {
     struct state_record *record; /* [n_records] */
     int32_t n_records;
     struct block_pool *blocks;
+    struct session *session;       /* that it is for; NULL: none */
+    struct session_file *manifest; /* of it; the writer completes and writes it */
     /* Results, valid once `done`. */
     atomic_bool done;
-    struct error error; /* status OK: the file is there */
+    struct error error; /* status OK: all is there */
+    bool written;       /* the file is, even if the manifest is not */
     int64_t file_bytes;
     struct state_writer *writer; /* the writer thread's */
 };

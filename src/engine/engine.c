@@ -12,6 +12,9 @@
 #include "engine/plan_device.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
+#include "engine/scheduler_internal.h"
+#include "engine/session_table.h"
+#include "engine/sessions.h"
 #include "text/tokenizer/tokenizer.h"
 
 #define REQUESTS_DEFAULT 64
@@ -370,6 +373,21 @@ static enum status tokenize_script(struct request *r, const struct str *script, 
     return tokenizer_encode(info->tokenizer, *script, TOKENIZER_PARSE_SPECIAL, &r->forced, err);
 }
 
+static enum status session_of(struct engine *e, const struct request_options *o, int32_t n,
+                              struct request *r, struct error *err)
+{
+    const struct scheduler *s = o->model->scheduler;
+    if (n != 1)
+        return error_set(err, STATUS_INVALID,
+                         "session: expected one answer to one prompt, found %d", n);
+    if (o->no_reuse || o->positions)
+        return error_set(err, STATUS_INVALID,
+                         "session: a request without reuse leaves nothing to keep");
+    TRY(sessions_available(e, err));
+    return session_claim(disk_store_sessions(e->disk), o->session, &s->disk.shape, &r->session,
+                         err);
+}
+
 static void drop_new(struct request **list, int32_t n)
 {
     for (int32_t i = 0; i < n; i++) {
@@ -402,6 +420,12 @@ enum status engine_submit_group(struct engine *e, const struct request_options *
             drop_new(out, i + 1);
             return status;
         }
+    }
+    enum status claimed = options[0].session ? session_of(e, &options[0], n, out[0], err)
+                                             : STATUS_OK;
+    if (claimed != STATUS_OK) {
+        drop_new(out, n);
+        return claimed;
     }
     if (!enter(e, n)) {
         drop_new(out, n);

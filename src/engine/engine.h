@@ -104,6 +104,7 @@ struct request_options {
     bool show_special;            /* text of control tokens is part of the output */
     const char *client;           /* fairness key; copied; NULL: none */
     const char *name;             /* what engine_slots calls it; copied; NULL: nothing */
+    const char *session;          /* holds the conversation afterwards; copied; NULL: none does */
     int priority;                 /* 0 to 9 */
     int32_t lookup;               /* most drafted tokens; 0: the engine's setting; -1: none */
     const struct str *script;     /* raw text to replay instead of free generation; NULL: none */
@@ -162,6 +163,26 @@ void request_cancel(struct request *);                /* an EVENT_DONE follows *
 /* Cancels if needed. After it no event comes and `notify` is not called; it may wait for a call
  * that is running, so hold no lock that notify takes. */
 void request_drop(struct request *);
+
+/* Named sessions: conversations whose state stays in the folder of the disk cache until it is
+ * deleted. request_options.session continues one, or begins it; a prompt that parts from it makes
+ * it hold the new branch. One request at a time: CONFLICT. UNSUPPORTED: no cache folder; INVALID:
+ * a bad name, or what is on disk is damaged. All of these may wait for a turn that is being
+ * written, none for the device but those that change something, and they only between two passes.
+ * A list has objects {name, model, tokens, bytes, created, updated, busy}, with a "damaged" reason
+ * where there is one; one alone also has "client". */
+json_t *engine_sessions(struct engine *); /* sorted by name */
+MUST_CHECK enum status engine_session_show(struct engine *, const char *name, json_t **out,
+                                           struct error *);
+MUST_CHECK enum status engine_session_fork(struct engine *, const char *from, const char *to,
+                                           struct error *);
+MUST_CHECK enum status engine_session_rename(struct engine *, const char *from, const char *to,
+                                             struct error *);
+/* And the files that nobody else needs. */
+MUST_CHECK enum status engine_session_delete(struct engine *, const char *name, struct error *);
+/* Any JSON, kept with the session for its owner. */
+MUST_CHECK enum status engine_session_set_client(struct engine *, const char *name, json_t *client,
+                                                 struct error *);
 
 /* What loading a model with these options would take and where it would go, from headers alone. */
 struct engine_plan {

@@ -6,6 +6,7 @@
 #include "engine/disk_folder.h"
 #include "engine/metrics.h"
 #include "engine/prefix_disk_internal.h"
+#include "engine/session_table.h"
 
 #define BLOCK_BYTES (32u << 20) /* on their way to disk, and the same from there */
 
@@ -36,7 +37,7 @@ void prefix_disk_drop_idle_files(struct prefix_disk *d)
 {
     for (struct disk_file *f = d->folder->files, *next; f; f = next) {
         next = f->next;
-        if (f->tree == d->tree && f->n_live == 0)
+        if (f->tree == d->tree && f->n_live == 0 && f->pins == 0)
             disk_folder_remove(d->folder, f, true);
     }
 }
@@ -45,6 +46,12 @@ void prefix_disk_lose_file(struct prefix_disk *d, struct disk_file *f, const str
 {
     bool is_damaged = err->status == STATUS_INVALID;
     metrics_count(d->metrics, COUNTER_DISK_ERRORS, 1);
+    if (f->pins > 0) {
+        log_write(d->log, LOG_ERROR, "disk cache: %s; named sessions need this file", err->message);
+        session_table_damage(disk_store_sessions(d->store), disk_folder_name_of(f), err->message);
+        disk_file_detach(f);
+        return;
+    }
     log_write(d->log, LOG_ERROR, "disk cache: %s%s", err->message,
               is_damaged ? "; the file is removed and its tokens are computed again" : "");
     disk_folder_remove(d->folder, f, is_damaged);

@@ -6,6 +6,7 @@
 #include "engine/disk_folder.h"
 #include "engine/metrics.h"
 #include "engine/prefix_disk_internal.h"
+#include "engine/session_table.h"
 #include "engine/state_snapshot.h"
 
 /* Turns that wait for the writer; more are given up, which is said. */
@@ -16,13 +17,15 @@
 struct save_job {
     struct save_job *next;
     int32_t *tokens, n;
+    struct session *session; /* NULL: none */
 };
 
-void prefix_disk_save(struct prefix_disk *d, const int32_t *tokens, int32_t n)
+void prefix_disk_save(struct prefix_disk *d, const int32_t *tokens, int32_t n,
+                      struct session *session)
 {
     if (!d->store || n <= 0)
         return;
-    if (d->n_jobs >= JOBS_MOST) {
+    if (d->n_jobs >= JOBS_MOST && !session) { /* sessions have bounds of their own */
         metrics_count(d->metrics, COUNTER_DISK_ERRORS, 1);
         log_write(d->log, LOG_WARNING,
                   "disk cache: a turn of %d tokens is not kept: %d turns wait "
@@ -33,6 +36,9 @@ void prefix_disk_save(struct prefix_disk *d, const int32_t *tokens, int32_t n)
     struct save_job *job = mem_new(struct save_job);
     job->tokens = mem_copy(tokens, (size_t)n * sizeof(*tokens));
     job->n = n;
+    job->session = session;
+    if (session)
+        session_save_begin(disk_store_sessions(d->store), session);
     *d->jobs_end = job;
     d->jobs_end = &job->next;
     d->n_jobs++;
@@ -102,26 +108,63 @@ static void touch_path(struct prefix_node **path, int32_t n_levels)
 }
 
 static bool make_room(struct prefix_disk *d, const struct state_record *record, int32_t n,
-                      int32_t n_tokens)
+                      int32_t n_tokens, struct error *err)
 {
     int64_t bytes = 0;
     for (int32_t i = 0; i < n; i++)
         bytes += d->shape.bytes[record[i].kind];
     if (disk_folder_make_room(d->folder, bytes, d->tree->seconds_per_token))
         return true;
-    log_write(d->log, LOG_WARNING,
-              "disk cache: a turn of %d tokens is not kept: expected at most "
-              "%lld bytes, found %lld",
-              n_tokens, (long long)d->folder->limit, (long long)bytes);
+    (void)error_set(err, STATUS_LIMIT,
+                    "a turn of %d tokens is not kept: expected at most %lld bytes beside the "
+                    "named sessions, found %lld",
+                    n_tokens, (long long)d->folder->limit, (long long)bytes);
     return false;
+}
+
+static void free_manifest(struct session_file *m)
+{
+    if (m)
+        session_file_release(m);
+    mem_free(m);
 }
 
 static void free_save(struct disk_save *save)
 {
+    free_manifest(save->manifest);
     mem_free(save->path);
     mem_free(save->tokens);
     mem_free(save->record);
     mem_free(save);
+}
+
+/* What of the path is on disk stays there: the session relies on it. */
+static struct session_file *make_manifest(struct prefix_disk *d, struct session *session,
+                                          struct prefix_node **path, int32_t n_levels)
+{
+    struct session_file *m = mem_new(struct session_file);
+    m->model = mem_string(d->model, strlen(d->model));
+    m->fingerprint = d->shape.fingerprint;
+    m->updated = clock_unix();
+    m->created = session->stored ? session->file.created : m->updated;
+    m->client = json_incref(session->file.client);
+    for (int32_t i = 0; i < n_levels; i++)
+        for (int k = 0; k < STATE_FILE_KINDS; k++)
+            if (path[i]->disk[k].file)
+                session_file_add(m, disk_folder_name_of(path[i]->disk[k].file));
+    disk_store_pin(d->store, m);
+    return m;
+}
+
+/* The session is what it was before. */
+static void give_up_session(struct prefix_disk *d, struct session *session,
+                            struct session_file *pinned, const struct error *err)
+{
+    if (pinned)
+        disk_store_unpin(d->store, pinned);
+    metrics_count(d->metrics, COUNTER_DISK_ERRORS, 1);
+    log_write(d->log, LOG_ERROR, "session %s: not saved: %s", session->name, err->message);
+    session_save_end(disk_store_sessions(d->store), session, NULL, err);
 }
 
 /* The next turn becomes d->save, unless all of it is on disk. */
@@ -138,9 +181,15 @@ static void begin(struct prefix_disk *d)
     int32_t n_levels = find_path(d, job->tokens, job->n, path);
     int32_t n = n_levels > 0 ? list_records(d, path, n_levels, record) : 0;
     touch_path(path, n_levels);
+    struct session_file *manifest =
+        job->session ? make_manifest(d, job->session, path, n_levels) : NULL;
     mem_free(path);
-    if (n > 0 && make_room(d, record, n, job->n)) {
+    struct error err = { 0 };
+    bool fits = n == 0 || make_room(d, record, n, job->n, &err);
+    if (fits && (n > 0 || manifest)) {
         struct disk_save *save = mem_new(struct disk_save);
+        save->session = job->session;
+        save->manifest = manifest;
         save->path = disk_folder_new_path(d->folder, d->shape.fingerprint);
         save->shape = &d->shape;
         save->tokens = job->tokens;
@@ -152,6 +201,11 @@ static void begin(struct prefix_disk *d)
         d->n_copied = 0;
         d->closed = false;
     } else {
+        if (manifest)
+            give_up_session(d, job->session, manifest, &err);
+        else if (!fits)
+            log_write(d->log, LOG_WARNING, "disk cache: %s", err.message);
+        free_manifest(manifest);
         mem_free(record);
         mem_free(job->tokens);
     }
@@ -179,9 +233,12 @@ static bool copy_block(struct prefix_disk *d, const struct state_record *r, uint
 /* What was displaced in the meantime ends the turn before it. */
 static void cut(struct disk_save *save, int32_t n_records)
 {
+    int32_t before = save->record[n_records].level * STATE_PAGE_TOKENS;
     save->n_records = n_records;
-    if (n_records == 0)
+    if (n_records == 0) {
+        save->n_tokens = MIN(save->n_tokens, before);
         return;
+    }
     const struct state_record *last = &save->record[n_records - 1];
     save->n_tokens = MIN(save->n_tokens, last->level * STATE_PAGE_TOKENS + last->n_tokens);
 }
@@ -204,15 +261,31 @@ static void copy_blocks(struct prefix_disk *d)
     disk_store_write_end(d->store, save);
 }
 
+static void finish_session(struct prefix_disk *d, struct disk_save *save)
+{
+    const char *name = strrchr(save->path, '/') + 1;
+    struct disk_file *f = save->written ? disk_folder_find(d->folder, name) : NULL;
+    if (f && session_file_has(save->manifest, name))
+        f->pins++; /* the others were pinned from the start */
+    if (save->error.status != STATUS_OK) {
+        give_up_session(d, save->session, save->manifest, &save->error);
+        return;
+    }
+    disk_store_unpin(d->store, &save->session->file);
+    session_save_end(disk_store_sessions(d->store), save->session, save->manifest, NULL);
+    mem_free(save->manifest);
+    save->manifest = NULL;
+}
+
 static void finish(struct prefix_disk *d)
 {
     struct disk_save *save = d->save;
     d->save = NULL;
-    if (save->error.status != STATUS_OK) {
+    if (save->error.status != STATUS_OK && !save->session) {
         metrics_count(d->metrics, COUNTER_DISK_ERRORS, 1);
         log_write(d->log, LOG_ERROR, "disk cache: a turn of %d tokens is not kept: %s",
                   save->n_tokens, save->error.message);
-    } else if (save->n_records > 0) {
+    } else if (save->written) {
         struct disk_file *f = disk_file_new(save->path, save->file_bytes, clock_unix());
         disk_file_set_records(f, save->record, save->n_records);
         save->record = NULL;
@@ -220,8 +293,10 @@ static void finish(struct prefix_disk *d)
         disk_folder_add(d->folder, f);
         metrics_count(d->metrics, COUNTER_DISK_SAVES, 1);
         metrics_count(d->metrics, COUNTER_DISK_WRITTEN_BYTES, (uint64_t)save->file_bytes);
-        prefix_disk_drop_idle_files(d);
     }
+    if (save->session)
+        finish_session(d, save);
+    prefix_disk_drop_idle_files(d);
     free_save(save);
 }
 

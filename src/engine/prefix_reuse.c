@@ -2,6 +2,7 @@
 #include "base/system_memory.h"
 #include "engine/scheduler.h"
 #include "engine/scheduler_internal.h"
+#include "engine/session_table.h"
 #include "engine/state_fingerprint.h"
 
 #define CHECKPOINT_INTERVAL 256
@@ -45,6 +46,7 @@ void prefix_reuse_init(struct scheduler *s)
         .bytes = { t->page_bytes, t->sliding_bytes, t->slot_bytes },
     };
     prefix_disk_init(&s->disk, e->disk, t, &shape, e->options.log, &e->metrics);
+    s->disk.model = s->model->name ? s->model->name : "";
 }
 
 void scheduler_set_host_cache(struct scheduler *s, int64_t bytes)
@@ -145,9 +147,10 @@ static enum status take(struct scheduler *s, struct request *r, struct prefix_ma
         r->cached_tokens = 0; /* pages were missing: it is read from its first token */
     if (gained == 0)
         return STATUS_OK;
-    metrics_count(metrics, from_disk   ? COUNTER_HITS_DISK
-                           : from_host ? COUNTER_HITS_HOST
-                                       : COUNTER_HITS_PAGES, 1);
+    metrics_count(metrics, from_disk && r->session ? COUNTER_HITS_SESSION
+                           : from_disk             ? COUNTER_HITS_DISK
+                           : from_host             ? COUNTER_HITS_HOST
+                                                   : COUNTER_HITS_PAGES, 1);
     metrics_count(metrics, COUNTER_CACHED_TOKENS, (uint64_t)gained);
     if (!r->preempted)
         r->cached_tokens += gained;
@@ -243,7 +246,7 @@ static bool must_wait(const struct scheduler *s, int32_t index)
     return false;
 }
 
-bool prefix_reuse_ready(struct scheduler *s, int32_t index)
+static bool is_ready(struct scheduler *s, int32_t index)
 {
     struct request *r = s->running[index];
     if (!may_reuse(s, r) || r->prompt_done || most_reusable(r) == 0)
@@ -262,6 +265,15 @@ bool prefix_reuse_ready(struct scheduler *s, int32_t index)
     if (match.n_tokens > r->sequence->n_past && take(s, r, &match, false, &err) != STATUS_OK)
         log_write(s->engine->options.log, LOG_WARNING, "prefix: %s", err.message);
     return true;
+}
+
+enum status prefix_reuse_ready(struct scheduler *s, int32_t index, bool *ready, struct error *err)
+{
+    const struct request *r = s->running[index];
+    *ready = is_ready(s, index);
+    if (!*ready || !r->session || r->prompt_done)
+        return STATUS_OK;
+    return session_check(disk_store_sessions(s->engine->disk), r->session, err);
 }
 
 int32_t prefix_reuse_cut(const struct scheduler *s, const struct request *r, int32_t n)
@@ -309,8 +321,11 @@ void prefix_reuse_keep(struct scheduler *s, struct request *r)
         log_write(s->engine->options.log, LOG_WARNING, "prefix: %s", err.message);
 }
 
-void prefix_reuse_save(struct scheduler *s, const struct request *r)
+void prefix_reuse_save(struct scheduler *s, const struct request *r, enum finish_reason finish)
 {
-    if (may_reuse(s, r) && r->sequence->n_past >= SAVE_FEWEST)
-        prefix_disk_save(&s->disk, r->tokens, r->sequence->n_past);
+    /* Half a prompt is less than what the session had. */
+    bool is_turn = finish != FINISH_CANCELLED || r->prompt_done;
+    struct session *session = is_turn ? r->session : NULL;
+    if (may_reuse(s, r) && (session || r->sequence->n_past >= SAVE_FEWEST))
+        prefix_disk_save(&s->disk, r->tokens, r->sequence->n_past, session);
 }

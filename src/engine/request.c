@@ -5,7 +5,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "engine/disk_store.h"
 #include "engine/engine_internal.h"
+#include "engine/session_table.h"
 
 /* One token's text is short; this bounds a hostile vocabulary. */
 #define TEXT_MAX_BYTES (16u << 20)
@@ -48,6 +50,7 @@ static void copy_settings(struct request *r, const struct request_options *o)
     r->options.stop_tokens = r->forbidden + info->n_end_tokens;
     r->options.stop = NULL;
     r->options.script = NULL;
+    r->options.session = NULL;
     r->options.tokens = NULL;
     r->options.name = r->name = o->name ? mem_string(o->name, strlen(o->name)) : NULL;
     r->options.client = r->client = o->client ? mem_string(o->client, strlen(o->client)) : NULL;
@@ -101,10 +104,18 @@ struct request *request_new(struct engine *engine, const struct request_options 
     return r;
 }
 
+static void let_session_go(struct request *r)
+{
+    if (r->session)
+        session_let_go(disk_store_sessions(r->engine->disk), r->session);
+    r->session = NULL;
+}
+
 void request_unref(struct request *r)
 {
     if (atomic_fetch_sub(&r->references, 1) != 1)
         return;
+    let_session_go(r);
     for (int i = 0; i < REQUEST_RING; i++)
         event_release(&r->ring[i]);
     event_release(&r->current);
@@ -197,6 +208,7 @@ static void measure(struct engine_metrics *m, const struct request *r)
 void request_finish(struct request *r, enum finish_reason finish, const struct error *err)
 {
     uint64_t now = clock_ns();
+    let_session_go(r); /* whoever sees the end may ask again */
     pthread_mutex_lock(&r->lock);
     r->finish = finish;
     if (err)

@@ -26,6 +26,7 @@
 #include "text/tokenizer/tokenizer.h"
 
 struct prefix_fetch; /* engine/prefix_disk.h */
+struct session;      /* engine/session_table.h */
 
 #define REQUEST_RING 64
 
@@ -50,6 +51,7 @@ struct request {
     bool replays;                    /* a script's turn: */
     struct token_list forced;        /* its ids */
     char *client, *name;
+    struct session *session; /* claimed until it is done; NULL: none */
     int32_t n_prompt, limit;         /* limit: most tokens of prompt and answer */
 
     /* The engine thread's. */

@@ -47,7 +47,7 @@ void residency_end_unlisted(struct scheduler *s, struct request *r, enum finish_
 {
     if (r->sequence && finish != FINISH_ERROR) {
         prefix_reuse_keep(s, r);
-        prefix_reuse_save(s, r);
+        prefix_reuse_save(s, r, finish);
     }
     give_back(s, r);
     residency_release_followers(s, r);

@@ -73,7 +73,13 @@ static void plan_prompt(struct scheduler *s, int32_t i, int32_t *rows_left, int3
 {
     struct request *r = s->running[i];
     struct plan_row *plan = &s->plan[i];
-    if (!prefix_reuse_ready(s, i))
+    struct error err = { 0 };
+    bool ready;
+    if (prefix_reuse_ready(s, i, &ready, &err) != STATUS_OK) {
+        residency_end(s, i, FINISH_ERROR, &err);
+        return;
+    }
+    if (!ready)
         return;
     plan->first_index = r->sequence->n_past;
     int32_t n = MIN(row_plan_unread(r), *rows_left), past = r->sequence->n_past;

@@ -86,8 +86,10 @@ void prefix_reuse_release(struct scheduler *s);
 /* A resident request without state takes over what is known of its tokens. */
 MUST_CHECK enum status prefix_reuse_attach(struct scheduler *s, struct request *r,
                                            struct error *err);
-/* False: another one is reading what this prompt begins with; it goes on when that is known. */
-bool prefix_reuse_ready(struct scheduler *s, int32_t index);
+/* False: another one is reading what this prompt begins with; it goes on when that is known. A
+ * status other than OK: what it should go on from is damaged. */
+MUST_CHECK enum status prefix_reuse_ready(struct scheduler *s, int32_t index, bool *ready,
+                                          struct error *err);
 /* At most n rows, so that the pass ends where a checkpoint belongs. */
 int32_t prefix_reuse_cut(const struct scheduler *s, const struct request *r, int32_t n);
 /* A pass has computed n rows, the state has not advanced yet. */
@@ -102,7 +104,7 @@ void prefix_reuse_measure(struct scheduler *s);
 void prefix_reuse_keep(struct scheduler *s, struct request *r);
 
 /* And is over: what is known of it goes to disk. */
-void prefix_reuse_save(struct scheduler *s, const struct request *r);
+void prefix_reuse_save(struct scheduler *s, const struct request *r, enum finish_reason finish);
 /* It waits for nothing any more. */
 void prefix_reuse_forget(struct scheduler *s, struct request *r);
 

@@ -186,7 +186,7 @@ static enum status submit(struct exchange *x, struct generation *g, int32_t max_
                 .ignore_eos = g->fields.ignore_eos, .stop = g->fields.stop,
                 .n_stop = g->fields.n_stop, .n_logprobs = g->n_logprobs,
                 .echo_logprobs = g->echo_logprobs, .client = x->client, .name = g->id,
-                .priority = g->fields.priority, .lookup = g->fields.lookup,
+                .session = g->fields.session, .priority = g->fields.priority, .lookup = g->fields.lookup,
                 .no_reuse = !g->fields.cache_prompt,
                 .script = g->script.ptr ? &g->script : NULL, .notify = wake, .notify_user = x,
             };
@@ -237,6 +237,11 @@ bool generation_start(struct exchange *x, struct generation *g)
         exchange_error(x, 400, "max_tokens", NULL, "%s", err.message);
         return false;
     }
+    if (g->fields.session && g->n_prompts != 1) {
+        exchange_error(x, 400, "session", NULL, "session: expected one prompt, found %d",
+                       g->n_prompts);
+        return false;
+    }
     if (!enter(x->server)) {
         exchange_error(x, 429, NULL, NULL,
                        "%d requests are running or waiting, as many as this "
@@ -251,7 +256,10 @@ bool generation_start(struct exchange *x, struct generation *g)
         strbuf_init(&g->choice[i].text, LIMIT_REPLY_BYTES);
     }
     if (submit(x, g, max_tokens, &err) != STATUS_OK) {
-        exchange_error_from(x, &err);
+        if (err.status == STATUS_CONFLICT)
+            exchange_error(x, 409, "session", "session_conflict", "%s", err.message);
+        else
+            exchange_error_from(x, &err);
         return false;
     }
     x->phase = g->fields.stream ? EXCHANGE_STREAM : EXCHANGE_WAITING;

@@ -8,6 +8,7 @@
 #include "base/number.h"
 #include "base/strbuf.h"
 #include "engine/drafter.h"
+#include "engine/session_file.h"
 
 const json_t *field_get(const json_t *body, const char *name)
 {
@@ -260,6 +261,7 @@ static enum status refuse_unsupported(const json_t *body, struct request_fields 
     };
     static const char *const present[] = {
         "samplers", "lora", "grammar", "json_schema", "audio", "web_search_options",
+        "session_strict",
     };
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
         const json_t *value = field_get(body, numbers[i].name);
@@ -328,6 +330,23 @@ static enum status read_small(const json_t *body, struct request_fields *f, stru
     return STATUS_OK;
 }
 
+static enum status read_session(const json_t *body, struct request_fields *f, struct error *err)
+{
+    const json_t *name = field_get(body, "session");
+    if (!name)
+        return STATUS_OK;
+    snprintf(f->param, sizeof f->param, "session");
+    if (!json_is_string(name))
+        return error_set(err, STATUS_INVALID, "session: expected a name");
+    TRY(session_name_check(json_str(name), err));
+    f->session = json_string_value(name);
+    if (f->n > 1)
+        return error_set(err, STATUS_INVALID, "session: expected n 1, found %d", f->n);
+    if (!f->cache_prompt)
+        return error_set(err, STATUS_INVALID, "session: cache_prompt: false leaves nothing to keep");
+    return STATUS_OK;
+}
+
 enum status request_fields_read(const json_t *body, struct str text, int32_t n_vocab,
                                 struct request_fields *f, struct error *err)
 {
@@ -338,6 +357,7 @@ enum status request_fields_read(const json_t *body, struct str text, int32_t n_v
     TRY(read_bias(body, n_vocab, f, err));
     TRY(read_max_tokens(body, f, err));
     TRY(refuse_unsupported(body, f, err));
+    TRY(read_session(body, f, err));
     f->param[0] = 0;
     return STATUS_OK;
 }

@@ -8,6 +8,7 @@
 #include "server/dialect_openai_models.h"
 #include "server/metrics_routes.h"
 #include "server/model_routes.h"
+#include "server/session_routes.h"
 #include "server/slot_routes.h"
 #include "server/status_routes.h"
 
@@ -31,6 +32,9 @@ static const struct route routes[] = {
     { "/metrics", ROUTE_GET | ROUTE_INLINE | ROUTE_METRICS, NULL, metrics_text },
     { "/metrics/json", ROUTE_GET | ROUTE_INLINE | ROUTE_METRICS, NULL, metrics_json },
     { "/slots", ROUTE_GET | ROUTE_INLINE, NULL, slot_routes_list },
+    { "/v1/sessions", ROUTE_GET, NULL, session_routes_list },
+    { "/v1/sessions/", ROUTE_GET | ROUTE_POST | ROUTE_DELETE | ROUTE_PREFIX, NULL,
+      session_routes_one },
     { "/props", ROUTE_GET | ROUTE_INLINE, NULL, status_props },
     { "/", ROUTE_GET | ROUTE_OPEN | ROUTE_INLINE, NULL, status_root },
 };

@@ -1,0 +1,187 @@
+#include "engine/sessions.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "engine/disk_folder.h"
+#include "engine/disk_store.h"
+#include "engine/session_table.h"
+
+enum status sessions_available(const struct engine *e, struct error *err)
+{
+    if (e->disk && disk_store_folder(e->disk))
+        return STATUS_OK;
+    return error_set(err, STATUS_UNSUPPORTED,
+                     "session: named sessions live in the folder of the disk cache: expected "
+                     "--cache-dir DIR, found %s",
+                     e->disk                     ? "one that cannot be used"
+                     : e->options.no_reuse       ? "--no-cache-prompt"
+                                                 : "none");
+}
+
+static void lock_device(struct engine *e)
+{
+    atomic_fetch_add(&e->n_device_waits, 1);
+    pthread_mutex_lock(&e->device_lock);
+    atomic_fetch_sub(&e->n_device_waits, 1);
+}
+
+/* --- looking -------------------------------------------------------------------------------- */
+
+json_t *engine_sessions(struct engine *e)
+{
+    struct error none;
+    if (sessions_available(e, &none) != STATUS_OK)
+        return json_array();
+    return session_table_list(disk_store_sessions(e->disk));
+}
+
+enum status engine_session_show(struct engine *e, const char *name, json_t **out,
+                                struct error *err)
+{
+    TRY(sessions_available(e, err));
+    return session_table_show(disk_store_sessions(e->disk), name, out, err);
+}
+
+/* --- changing ------------------------------------------------------------------------------- */
+
+/* Becomes what `f` says, on disk and in the table; takes it over. With the device lock. */
+static enum status put(struct engine *e, struct session *s, struct session_file *f,
+                       struct error *err)
+{
+    struct session_table *t = disk_store_sessions(e->disk);
+    enum status status = session_file_write(f, t->folder, s->name, err);
+    if (status != STATUS_OK) {
+        session_file_release(f);
+        return status;
+    }
+    disk_store_pin(e->disk, f);
+    disk_store_unpin(e->disk, &s->file);
+    session_save_begin(t, s);
+    session_save_end(t, s, f, NULL);
+    return STATUS_OK;
+}
+
+static enum status unlink_manifest(const struct session_table *t, const char *name,
+                                   struct error *err)
+{
+    char *path = session_path(t->folder, name);
+    bool gone = unlink(path) == 0 || access(path, F_OK) != 0;
+    enum status status = gone ? STATUS_OK
+                              : error_set(err, STATUS_IO, "%s: cannot be removed", path);
+    mem_free(path);
+    return status;
+}
+
+/* Those that nobody needs, the newest first: it builds on the others. */
+static void erase_files(struct engine *e, const struct session_file *f)
+{
+    struct disk_folder *folder = disk_store_folder(e->disk);
+    for (size_t i = f->n_files; i > 0; i--) {
+        struct disk_file *file = disk_folder_find(folder, f->file[i - 1]);
+        if (file && file->pins == 0 && !disk_folder_is_built_on(file))
+            disk_folder_remove(folder, file, true);
+    }
+}
+
+/* With the device lock; `erase`: its files, too. */
+static enum status remove_session(struct engine *e, struct session *s, bool erase,
+                                  struct error *err)
+{
+    struct session_table *t = disk_store_sessions(e->disk);
+    TRY(unlink_manifest(t, s->name, err));
+    struct session_file gone = s->file;
+    session_forget(t, s);
+    disk_store_unpin(e->disk, &gone);
+    if (erase)
+        erase_files(e, &gone);
+    session_file_release(&gone);
+    return STATUS_OK;
+}
+
+enum status engine_session_delete(struct engine *e, const char *name, struct error *err)
+{
+    struct session *s;
+    TRY(sessions_available(e, err));
+    struct session_table *t = disk_store_sessions(e->disk);
+    TRY(session_take(t, name, &s, err));
+    lock_device(e);
+    enum status status = remove_session(e, s, true, err);
+    pthread_mutex_unlock(&e->device_lock);
+    session_let_go(t, s);
+    return status;
+}
+
+/* Both are claimed. */
+static enum status copy(struct engine *e, const struct session *from, struct session *to,
+                        struct error *err)
+{
+    struct session_file file;
+    if (from->fault)
+        return error_set(err, STATUS_INVALID, "session %s: %s", from->name, from->fault);
+    session_file_copy(&file, &from->file);
+    enum status status = put(e, to, &file, err);
+    if (status == STATUS_OK)
+        to->checked = from->checked;
+    return status;
+}
+
+static enum status copy_session(struct engine *e, const char *from, const char *to, bool moves,
+                                struct error *err)
+{
+    struct session *a, *b;
+    TRY(sessions_available(e, err));
+    struct session_table *t = disk_store_sessions(e->disk);
+    TRY(session_take(t, from, &a, err));
+    enum status status = session_take_new(t, to, &b, err);
+    if (status != STATUS_OK) {
+        session_let_go(t, a);
+        return status;
+    }
+    lock_device(e);
+    status = copy(e, a, b, err);
+    if (status == STATUS_OK && moves)
+        status = remove_session(e, a, false, err);
+    pthread_mutex_unlock(&e->device_lock);
+    session_let_go(t, a);
+    session_let_go(t, b);
+    return status;
+}
+
+enum status engine_session_fork(struct engine *e, const char *from, const char *to,
+                                struct error *err)
+{
+    return copy_session(e, from, to, false, err);
+}
+
+enum status engine_session_rename(struct engine *e, const char *from, const char *to,
+                                  struct error *err)
+{
+    return copy_session(e, from, to, true, err);
+}
+
+enum status engine_session_set_client(struct engine *e, const char *name, json_t *client,
+                                      struct error *err)
+{
+    struct session *s;
+    struct session_file file;
+    TRY(sessions_available(e, err));
+    struct session_table *t = disk_store_sessions(e->disk);
+    TRY(session_take(t, name, &s, err));
+    enum status status = s->fault ? error_set(err, STATUS_INVALID, "session %s: %s", name, s->fault)
+                                  : STATUS_OK;
+    if (status == STATUS_OK && s->save_fault)
+        status = error_set(err, STATUS_IO, "session %s: not saved: %s", name, s->save_fault);
+    if (status == STATUS_OK) {
+        session_file_copy(&file, &s->file);
+        json_decref(file.client);
+        file.client = json_incref(client);
+        lock_device(e);
+        status = put(e, s, &file, err);
+        pthread_mutex_unlock(&e->device_lock);
+    }
+    session_let_go(t, s);
+    return status;
+}
