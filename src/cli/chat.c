@@ -3,6 +3,55 @@
 #include "base/json.h"
 #include "cli/prompt_input.h"
 
+enum status chat_take(struct chat *c, const char *label, json_t *request, struct error *err)
+{
+    size_t i;
+    json_t *messages = json_object_get(request, "messages"), *message;
+    enum status status = json_is_array(messages) ? STATUS_OK : STATUS_INVALID;
+    if (status != STATUS_OK)
+        (void)error_set(err, status, "%s: expected an object with messages", label);
+    json_array_foreach(messages, i, message)
+    {
+        if (status == STATUS_OK && !json_is_string(json_object_get(message, "role")))
+            status = error_set(err, STATUS_INVALID,
+                               "%s: messages[%zu]: expected an object with a role", label, i);
+    }
+    if (status != STATUS_OK) {
+        json_decref(request);
+        return status;
+    }
+    json_decref(c->request);
+    c->request = request;
+    return STATUS_OK;
+}
+
+/* Goes on with what the session holds; one that is not there yet begins. */
+static enum status resume(struct chat *c, struct error *err)
+{
+    json_t *session;
+    enum status status = engine_session_show(c->engine, c->session, &session, err);
+    if (status == STATUS_NOT_FOUND)
+        return STATUS_OK;
+    TRY(status);
+    json_t *kept = json_incref(json_object_get(session, "client"));
+    if (json_object_get(session, "damaged"))
+        status = error_set(err, STATUS_INVALID, "session %s: %s", c->session,
+                           json_string_value(json_object_get(session, "damaged")));
+    else if (!kept)
+        status = error_set(err, STATUS_INVALID,
+                           "session %s: it has no transcript: a server made it, and its client has "
+                           "the text",
+                           c->session);
+    json_decref(session);
+    if (status != STATUS_OK) {
+        json_decref(kept);
+        return status;
+    }
+    TRY(chat_take(c, c->session, kept, err));
+    cli_note(c->o, "session %s: %zu messages", c->session, json_array_size(chat_messages(c)));
+    return STATUS_OK;
+}
+
 enum status chat_init(struct chat *c, const struct options *o, const struct engine_setup *setup,
                       struct engine *engine, struct engine_model *model, struct error *err)
 {
@@ -16,6 +65,9 @@ enum status chat_init(struct chat *c, const struct options *o, const struct engi
     c->sampling.n_bias = setup->sampling.n_bias;
     c->max_tokens = setup->max_tokens ? setup->max_tokens : c->info->default_max_tokens;
     c->request = json_pack("{s:[]}", "messages");
+    c->session = options_text(o, "session");
+    if (c->session)
+        TRY(resume(c, err));
     const char *system = options_text(o, "system");
     if (system)
         chat_set_system(c, str_of(system));

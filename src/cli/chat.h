@@ -20,10 +20,12 @@ struct chat {
     struct engine_model *model;
     const struct engine_model_info *info;
     json_t *request;
+    const char *session;           /* it is kept there after each answer; NULL: nowhere */
     struct sampling sampling;      /* complete */
     int32_t max_tokens;            /* of an answer; 0: until stop or context end */
     bool hides_thoughts;
     bool quit;
+    bool lost;                     /* an answer could not be kept in the session */
     bool edits;                    /* the next message replaces the user's last one */
     int32_t n_answers;
     struct request_usage last;     /* of the newest answer */
@@ -35,6 +37,9 @@ MUST_CHECK enum status chat_init(struct chat *c, const struct options *o,
                                  struct engine_model *model, struct error *err);
 void chat_release(struct chat *c);
 
+/* Another conversation, taken over in any case; INVALID: it is none. `label` is where it is from. */
+MUST_CHECK enum status chat_take(struct chat *c, const char *label, json_t *request,
+                                 struct error *err);
 json_t *chat_messages(const struct chat *c);            /* borrowed */
 void chat_set_system(struct chat *c, struct str text);  /* empty: none */
 struct str chat_system(const struct chat *c);           /* empty: none */

@@ -98,7 +98,7 @@ static enum status generate(struct chat *c, const struct token_list *prompt, str
         .model = c->model, .tokens = prompt->ids, .n_tokens = (int32_t)prompt->n,
         .sampling = c->sampling, .max_tokens = c->max_tokens, .min_tokens = s->min_tokens,
         .ignore_eos = s->ignore_eos, .stop = s->stop, .n_stop = s->n_stop, .n_logprobs = -1,
-        .script = script_turn(c),
+        .script = script_turn(c), .session = c->session,
     };
     struct request *r;
     struct thought_filter filter;
@@ -133,6 +133,19 @@ static void keep(struct chat *c, const struct answer *a)
     c->completion_tokens += c->last.completion_tokens;
 }
 
+/* The answer stays where it was printed, whatever becomes of the session. */
+static void keep_session(struct chat *c)
+{
+    struct error err = { 0 };
+    if (!c->session ||
+        engine_session_set_client(c->engine, c->session, c->request, &err) == STATUS_OK)
+        return;
+    if (err.status == STATUS_NOT_FOUND)
+        (void)error_set(&err, STATUS_IO, "session %s: not saved", c->session);
+    cli_fail(&err);
+    c->lost = true;
+}
+
 /* Answers the newest message of the conversation. */
 static enum status answer(struct chat *c, struct error *err)
 {
@@ -149,6 +162,8 @@ static enum status answer(struct chat *c, struct error *err)
         keep(c, &a);
     else if (status == STATUS_OK)
         status = error_set(err, STATUS_CANCELLED, "stopped before the first word");
+    if (status == STATUS_OK)
+        keep_session(c);
     token_list_release(&prompt);
     strbuf_release(&a.text);
     strbuf_release(&a.thoughts);

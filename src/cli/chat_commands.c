@@ -220,21 +220,12 @@ static enum status do_save(struct chat *c, struct str argument, struct error *er
 
 static enum status do_load(struct chat *c, struct str argument, struct error *err)
 {
-    json_t *loaded, *message;
-    size_t i;
+    json_t *loaded;
     if (argument.len == 0)
         return error_set(err, STATUS_INVALID, "/load: expected a file name");
     TRY(prompt_read_messages(argument.ptr, &loaded, err));
-    json_array_foreach(json_object_get(loaded, "messages"), i, message) {
-        if (json_is_string(json_object_get(message, "role")))
-            continue;
-        json_decref(loaded);
-        return error_set(err, STATUS_INVALID, "%s: messages[%zu]: expected an object with a role",
-                         argument.ptr, i);
-    }
-    json_decref(c->request);
-    c->request = loaded;
-    cli_note(c->o, "%zu messages from %s", i, argument.ptr);
+    TRY(chat_take(c, argument.ptr, loaded, err));
+    cli_note(c->o, "%zu messages from %s", json_array_size(chat_messages(c)), argument.ptr);
     return STATUS_OK;
 }
 

@@ -5,13 +5,14 @@
 #include "cli/chat.h"
 #include "cli/chat_input.h"
 #include "cli/term.h"
+#include "engine/session_file.h"
 
 #define MESSAGE_MAX_BYTES (256u << 20)
 
 static const struct option rows[] = {
     OPT_TEXT("--system -sys", "TEXT", NULL, "the system message"),
-    OPT_REFUSED("--session", "this version keeps no named sessions; /save FILE and /load FILE keep "
-                             "a conversation"),
+    OPT_TEXT("--session", "NAME", NULL,
+             "go on with the session of this name, or begin it; it is kept in --cache-dir"),
 };
 static const struct option_group chat_options = OPTION_GROUP("chat", "Chat", rows);
 
@@ -104,6 +105,8 @@ static enum status chat(const struct options *o, struct engine_setup *s, int *st
         if (is_terminal)
             greet(&c);
         *state = converse(&c, is_terminal);
+        if (c.lost && *state == CLI_OK)
+            *state = CLI_FAILED;
     }
     chat_release(&c);
     engine_free(engine);
@@ -117,6 +120,11 @@ static int run_chat(const struct options *o)
     int state = engine_setup_check(o, "chat");
     if (state != CLI_OK)
         return state;
+    const char *session = options_text(o, "session");
+    if (session && session_name_check(str_of(session), &err) != STATUS_OK)
+        return cli_usage("--%s", err.message);
+    if (session && !options_given(o, "cache-dir"))
+        return cli_usage("--session needs --cache-dir FOLDER, where it is kept");
     enum status status = chat(o, &setup, &state, &err);
     engine_setup_release(&setup);
     return status == STATUS_OK ? state : cli_fail(&err);
@@ -130,7 +138,7 @@ static const struct option_group *const groups[] = {
 const struct cli_command cmd_chat = {
     .name = "chat",
     .summary = "a conversation at the terminal",
-    .usage = "MODEL [--system TEXT]",
+    .usage = "MODEL [--system TEXT] [--session NAME --cache-dir FOLDER]",
     .groups = groups,
     .read_variables = true,
     .max_arguments = 1,
