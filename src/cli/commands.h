@@ -7,6 +7,7 @@
     X(generate) \
     X(chat) \
     X(serve) \
+    X(sessions) \
     X(inspect) \
     X(plan) \
     X(eval) \

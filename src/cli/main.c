@@ -48,7 +48,6 @@ static const struct {
     { "probe", "bench, and generate --json, give the counters of this version" },
     { "transcript-audit", "this version writes no transcripts" },
     { "pull", "nothing is downloaded; fetch a model first, for example with hf download" },
-    { "sessions", "this version keeps no sessions on disk" },
     { "lens", "this version does not look inside of models" },
     { "image", "this version draws no images" },
     { "worker", "this version runs in one process" },

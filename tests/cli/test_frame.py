@@ -50,7 +50,7 @@ def test_refusals():
     refused("value out of range", ["doctor", "--port", "70000"], "from 1 to 65535")
     refused("argument too many", ["completion", "bash", "a"], 'unexpected argument "a"')
     refused("argument missing", ["completion"], "expected bash")
-    for name in ("grammar", "parse", "imatrix", "sessions"):
+    for name in ("grammar", "parse", "imatrix"):
         refused(f"{name} is not built yet", [name, "--anything", "x"], f"{name} is not built yet")
         refused(f"--help {name}", ["--help", name], f"{name} is not built yet")
     refused("--draft-logits", ["eval", "m", "--draft-logits", "x"], "--draft-logits is refused")
