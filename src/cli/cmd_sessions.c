@@ -139,10 +139,8 @@ static const struct {
     size_t n_arguments;
     const char *usage;
 } actions[] = {
-    { "list", 0, "list" },
-    { "show", 1, "show NAME" },
-    { "fork", 2, "fork NAME NEW" },
-    { "rename", 2, "rename NAME NEW" },
+    { "list", 0, "list" },          { "show", 1, "show NAME" },
+    { "fork", 2, "fork NAME NEW" }, { "rename", 2, "rename NAME NEW" },
     { "delete", 1, "delete NAME" },
 };
 

@@ -57,8 +57,7 @@ char *session_path(const char *folder, const char *name)
     return strbuf_detach(&path);
 }
 
-void session_folder_list(const char *folder, void (*take)(void *user, const char *name),
-                         void *user)
+void session_folder_list(const char *folder, void (*take)(void *user, const char *name), void *user)
 {
     DIR *dir = opendir(folder);
     struct dirent *entry;
@@ -314,10 +313,10 @@ void session_file_format(const struct session_file *f, struct strbuf *out)
     for (size_t i = 0; i < f->n_files; i++)
         json_array_append_new(files, json_string(f->file[i]));
     snprintf(fingerprint, sizeof(fingerprint), "%016llx", (unsigned long long)f->fingerprint);
-    json_t *body = json_pack("{s:s,s:s,s:I,s:I,s:o,s:o,s:O*}", "model", f->model ? f->model : "",
-                             "fingerprint", fingerprint, "created", (json_int_t)f->created,
-                             "updated", (json_int_t)f->updated, "tokens", tokens, "files", files,
-                             "client", f->client);
+    json_t *body =
+        json_pack("{s:s,s:s,s:I,s:I,s:o,s:o,s:O*}", "model", f->model ? f->model : "",
+                  "fingerprint", fingerprint, "created", (json_int_t)f->created, "updated",
+                  (json_int_t)f->updated, "tokens", tokens, "files", files, "client", f->client);
     strbuf_init(&text, SESSION_FILE_MOST);
     json_write(&text, body);
     json_decref(body);
@@ -353,10 +352,9 @@ enum status session_file_write(const struct session_file *f, const char *folder,
     strbuf_init(&text, SESSION_FILE_MOST);
     session_file_format(f, &text);
     char *path = session_path(folder, name);
-    enum status status =
-        text.overflow ? error_set(err, STATUS_LIMIT, "%s: more than %u bytes", path,
-                                  SESSION_FILE_MOST)
-                      : write_text(path, strbuf_str(&text), err);
+    enum status status = text.overflow ? error_set(err, STATUS_LIMIT, "%s: more than %u bytes",
+                                                   path, SESSION_FILE_MOST)
+                                       : write_text(path, strbuf_str(&text), err);
     mem_free(path);
     strbuf_release(&text);
     return status;

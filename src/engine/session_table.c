@@ -134,8 +134,8 @@ static enum status in_use(struct error *err, const char *name)
 
 static enum status damaged(struct error *err, const char *name, const char *reason)
 {
-    return error_set(err, STATUS_INVALID,
-                     "session %s: %s; delete the session, or restore the file", name, reason);
+    return error_set(err, STATUS_INVALID, "session %s: %s; delete the session, or restore the file",
+                     name, reason);
 }
 
 /* Marks the pages of the conversation that the file holds. */
@@ -160,10 +160,9 @@ static enum status check_pages(const struct session_file *m, const struct state_
     int32_t n = (m->n_tokens + shape->page_tokens - 1) / shape->page_tokens;
     for (int32_t i = 0; i < n && shape->bytes[STATE_PAGED] > 0; i++)
         if (!there[i])
-            return error_set(err, STATUS_INVALID,
-                             "damaged: no file holds the state of tokens %d to %d",
-                             i * shape->page_tokens,
-                             MIN((i + 1) * shape->page_tokens, m->n_tokens) - 1);
+            return error_set(
+                err, STATUS_INVALID, "damaged: no file holds the state of tokens %d to %d",
+                i * shape->page_tokens, MIN((i + 1) * shape->page_tokens, m->n_tokens) - 1);
     return STATUS_OK;
 }
 
@@ -208,8 +207,8 @@ static enum status check_session(struct session_table *t, struct session *s,
     return damaged(err, s->name, why.message);
 }
 
-static enum status claim(struct session_table *t, const char *name,
-                         const struct state_shape *shape, struct session **out, struct error *err)
+static enum status claim(struct session_table *t, const char *name, const struct state_shape *shape,
+                         struct session **out, struct error *err)
 {
     struct session *s = find(t, name);
     if (s && s->busy)
@@ -421,4 +420,3 @@ enum status session_table_show(struct session_table *t, const char *name, json_t
     pthread_mutex_unlock(&t->lock);
     return status;
 }
-

@@ -50,8 +50,8 @@ MUST_CHECK enum status session_claim(struct session_table *t, const char *name,
                                      const struct state_shape *shape, struct session **out,
                                      struct error *err);
 /* For a change; one with a fault, too. Waits for what is being saved. NOT_FOUND: there is none. */
-MUST_CHECK enum status session_take(struct session_table *t, const char *name,
-                                    struct session **out, struct error *err);
+MUST_CHECK enum status session_take(struct session_table *t, const char *name, struct session **out,
+                                    struct error *err);
 /* The same for a name that nobody has; CONFLICT: somebody does. */
 MUST_CHECK enum status session_take_new(struct session_table *t, const char *name,
                                         struct session **out, struct error *err);

@@ -16,9 +16,9 @@ enum status sessions_available(const struct engine *e, struct error *err)
     return error_set(err, STATUS_UNSUPPORTED,
                      "session: named sessions live in the folder of the disk cache: expected "
                      "--cache-dir DIR, found %s",
-                     e->disk                     ? "one that cannot be used"
-                     : e->options.no_reuse       ? "--no-cache-prompt"
-                                                 : "none");
+                     e->disk               ? "one that cannot be used"
+                     : e->options.no_reuse ? "--no-cache-prompt"
+                                           : "none");
 }
 
 static void lock_device(struct engine *e)
@@ -38,8 +38,7 @@ json_t *engine_sessions(struct engine *e)
     return session_table_list(disk_store_sessions(e->disk));
 }
 
-enum status engine_session_show(struct engine *e, const char *name, json_t **out,
-                                struct error *err)
+enum status engine_session_show(struct engine *e, const char *name, json_t **out, struct error *err)
 {
     TRY(sessions_available(e, err));
     return session_table_show(disk_store_sessions(e->disk), name, out, err);
@@ -69,8 +68,8 @@ static enum status unlink_manifest(const struct session_table *t, const char *na
 {
     char *path = session_path(t->folder, name);
     bool gone = unlink(path) == 0 || access(path, F_OK) != 0;
-    enum status status = gone ? STATUS_OK
-                              : error_set(err, STATUS_IO, "%s: cannot be removed", path);
+    enum status status =
+        gone ? STATUS_OK : error_set(err, STATUS_IO, "%s: cannot be removed", path);
     mem_free(path);
     return status;
 }
@@ -170,8 +169,8 @@ enum status engine_session_set_client(struct engine *e, const char *name, json_t
     TRY(sessions_available(e, err));
     struct session_table *t = disk_store_sessions(e->disk);
     TRY(session_take(t, name, &s, err));
-    enum status status = s->fault ? error_set(err, STATUS_INVALID, "session %s: %s", name, s->fault)
-                                  : STATUS_OK;
+    enum status status =
+        s->fault ? error_set(err, STATUS_INVALID, "session %s: %s", name, s->fault) : STATUS_OK;
     if (status == STATUS_OK && s->save_fault)
         status = error_set(err, STATUS_IO, "session %s: not saved: %s", name, s->save_fault);
     if (status == STATUS_OK) {

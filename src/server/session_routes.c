@@ -10,8 +10,8 @@
 
 void session_routes_list(struct exchange *x)
 {
-    json_t *value = json_pack("{s:s,s:o}", "object", "list", "data",
-                              engine_sessions(x->server->engine));
+    json_t *value =
+        json_pack("{s:s,s:o}", "object", "list", "data", engine_sessions(x->server->engine));
     exchange_reply_json(x, 200, value);
     json_decref(value);
 }
@@ -73,8 +73,8 @@ static void change(struct exchange *x, const char *name, bool forks)
     const char *to = new_name(x);
     if (!to)
         return;
-    enum status status = forks ? engine_session_fork(e, name, to, &err)
-                               : engine_session_rename(e, name, to, &err);
+    enum status status =
+        forks ? engine_session_fork(e, name, to, &err) : engine_session_rename(e, name, to, &err);
     if (status == STATUS_OK)
         show(x, to);
     else

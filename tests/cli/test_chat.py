@@ -1,4 +1,5 @@
 """ingot chat: from a pipe, and at a terminal of its own. Answers are replayed (--script)."""
+import glob
 import json
 import os
 import pty
@@ -90,10 +91,57 @@ def test_settings(folder):
     code, out, err = chat(folder, ["<think>\nhm\n</think>\n\nYes."], "/thinking hide\nhi\n")
     case("/thinking hide", code == 0 and out == "Yes.\n", out + err)
     code, out, err = run("chat", MODEL, "--session", "x")
-    case("--session is refused by name", code == 2 and "--session" in err, err)
+    case("--session alone is refused", code == 2 and "--cache-dir" in err, err)
+    code, out, err = run("chat", MODEL, "--session", "../x", "--cache-dir", folder)
+    case("--session of a bad name", code == 2 and "--session" in err and
+         not os.path.exists(os.path.join(folder, "sessions")), err)
     code, out, err = chat(folder, ["A."], "word " * 200 + "\nshort\n", "--context", "100")
     case("too long a message is refused, the next one is answered", code == 1 and out == "A.\n" and
          "100" in err, out + err)
+
+
+def test_session(folder):
+    cache = os.path.join(folder, "cache")
+    keep = ["--session", "anna", "--cache-dir", cache]
+    code, out, err = chat(folder, ["Hi Anna."], "I am Anna.\n", *keep)
+    case("a session begins", code == 0 and out == "Hi Anna.\n", out + err)
+    code, out, err = chat(folder, ["", "You are Anna."], "Who am I?\n/stats\n/save " +
+                          os.path.join(folder, "saved.json") + "\n", *keep)
+    kept = re.search(r"\((\d+) of them kept from before", out)
+    case("it goes on, with its state", code == 0 and out.startswith("You are Anna.\n") and kept and
+         int(kept.group(1)) > 8, out + err)
+    with open(os.path.join(folder, "saved.json")) as f:
+        said = [m["content"] for m in json.load(f)["messages"]]
+    case("and its text", said == ["I am Anna.", "Hi Anna.", "Who am I?", "You are Anna."], said)
+
+    def sessions(*arguments):
+        return run("sessions", *arguments, "--cache-dir", cache)
+
+    code, out, err = sessions("fork", "anna", "bea")
+    case("sessions fork", code == 0, err)
+    case("sessions rename", sessions("rename", "bea", "cleo")[0] == 0)
+    code, out, err = sessions("list", "--json")
+    case("sessions list", [s["name"] for s in json.loads(out)] == ["anna", "cleo"], out + err)
+    code, out, err = sessions("show", "cleo")
+    case("sessions show", code == 0 and "[assistant]\nYou are Anna.\n" in out, out + err)
+    for bad in (["show", "../x"], ["show", "dan"], ["fork", "anna", "a/b"],
+                ["fork", "anna", "cleo"], ["delete", "dan"], ["rename", "dan", "e"]):
+        code, out, err = sessions(*bad)
+        case("sessions " + " ".join(bad), code == 1 and "session" in err, out + err)
+    for bad in (["zap"], ["show"], ["list", "x"], ["fork", "anna"]):
+        case("sessions " + " ".join(bad), sessions(*bad)[0] == 2)
+    case("sessions delete", sessions("delete", "anna")[0] == 0)
+    case("the other has its files", glob.glob(cache + "/*.kv") != [])
+    code, out, err = chat(folder, ["", "", "Yes."], "Sure?\n/stats\n", "--session", "cleo",
+                          "--cache-dir", cache)
+    case("and goes on", code == 0 and "kept from before" in out, out + err)
+    path = os.path.join(cache, "sessions", "cleo.session")
+    with open(path, "r+") as f:
+        f.seek(200)
+        f.write("~")
+    code, out, err = chat(folder, ["A."], "hi\n", "--session", "cleo", "--cache-dir", cache)
+    case("a damaged one is an error", code == 1 and out == "" and "damaged" in err, out + err)
+    case("which can be deleted", sessions("delete", "cleo")[0] == 0)
 
 
 class Terminal:
@@ -192,6 +240,9 @@ if MODEL:
         test_pipe(temporary)
         test_conversation(temporary)
         test_settings(temporary)
+    with tempfile.TemporaryDirectory() as temporary:
+        test_session(temporary)
+    with tempfile.TemporaryDirectory() as temporary:
         test_terminal(temporary)
 else:
     not_run("ingot chat", "no package registry, so no model")

@@ -18,7 +18,10 @@
 #define FILE_B "0000000000001234-00000000000000ff.kv"
 
 static const struct state_shape shape = {
-    .fingerprint = 0x1234, .page_tokens = 64, .n_vocab = 1000, .bytes = { 4096, 0, 0 },
+    .fingerprint = 0x1234,
+    .page_tokens = 64,
+    .n_vocab = 1000,
+    .bytes = { 4096, 0, 0 },
 };
 
 static void fill(struct session_file *f)
@@ -37,9 +40,9 @@ static void fill(struct session_file *f)
 static void names(void **state)
 {
     static const char *const good[] = { "a", "7", "A.b_c-d", "a..", "0.session" };
-    static const char *const bad[] = { "",    ".",    "..",  "../a", "a/b",    "/a", "-a",
-                                       "_a",  ".a",   "a b", "a\n",  "\xc3\xa9", "a\x7f",
-                                       "a:b", "a%2f", "a\\b" };
+    static const char *const bad[] = { "",      ".",   "..",   "../a", "a/b", "/a",
+                                       "-a",    "_a",  ".a",   "a b",  "a\n", "\xc3\xa9",
+                                       "a\x7f", "a:b", "a%2f", "a\\b" };
     struct error err;
     char longest[SESSION_NAME_MOST + 2];
     (void)state;
@@ -285,9 +288,8 @@ static void missing_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),         cmocka_unit_test(round_trip),
-        cmocka_unit_test(damage),        cmocka_unit_test(hostile),
-        cmocka_unit_test(on_disk),       cmocka_unit_test(one_user),
+        cmocka_unit_test(names),         cmocka_unit_test(round_trip), cmocka_unit_test(damage),
+        cmocka_unit_test(hostile),       cmocka_unit_test(on_disk),    cmocka_unit_test(one_user),
         cmocka_unit_test(missing_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
