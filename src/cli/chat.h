@@ -37,7 +37,7 @@ MUST_CHECK enum status chat_init(struct chat *c, const struct options *o,
                                  struct engine_model *model, struct error *err);
 void chat_release(struct chat *c);
 
-/* Another conversation, taken over in any case; INVALID: it is none. `label` is where it is from. */
+/* Another conversation, taken over in any case; INVALID: it is none. `label`: where it is from. */
 MUST_CHECK enum status chat_take(struct chat *c, const char *label, json_t *request,
                                  struct error *err);
 json_t *chat_messages(const struct chat *c);            /* borrowed */

@@ -2,8 +2,8 @@
  *
  * Files are named FINGERPRINT-NUMBER.kv, both in 16 hexadecimal digits; the time of change is that
  * of the last use. Others are left alone. A folder belongs to one process, which holds a lock on
- * it. Files of models that are not loaded count, too, and may be evicted; those that a named session
- * relies on may not.
+ * it. Files of models that are not loaded count, too, and may be evicted; those that a named
+ * session relies on may not.
  * Ownership: the list owns its files. Threads: whoever holds the device lock. */
 #ifndef ENGINE_DISK_FOLDER_H
 #define ENGINE_DISK_FOLDER_H
@@ -25,8 +25,8 @@ struct disk_folder {
 };
 
 /* Makes the folder if need be, locks it, lists its files and removes what a killed process left
- * half written. Nothing is evicted yet: somebody may still pin files. CONFLICT: another process has it. One that cannot be made or opened is logged, and
- * path stays NULL. */
+ * half written. Nothing is evicted yet: somebody may still pin files. CONFLICT: another process
+ * has it. One that cannot be made or opened is logged, and path stays NULL. */
 MUST_CHECK enum status disk_folder_init(struct disk_folder *d, const char *path, int64_t limit,
                                         const struct log_sink *log, struct error *err);
 void disk_folder_release(struct disk_folder *d);

@@ -186,7 +186,8 @@ static enum status submit(struct exchange *x, struct generation *g, int32_t max_
                 .ignore_eos = g->fields.ignore_eos, .stop = g->fields.stop,
                 .n_stop = g->fields.n_stop, .n_logprobs = g->n_logprobs,
                 .echo_logprobs = g->echo_logprobs, .client = x->client, .name = g->id,
-                .session = g->fields.session, .priority = g->fields.priority, .lookup = g->fields.lookup,
+                .priority = g->fields.priority, .lookup = g->fields.lookup,
+                .session = g->fields.session,
                 .no_reuse = !g->fields.cache_prompt,
                 .script = g->script.ptr ? &g->script : NULL, .notify = wake, .notify_user = x,
             };

@@ -343,7 +343,7 @@ static enum status read_session(const json_t *body, struct request_fields *f, st
     if (f->n > 1)
         return error_set(err, STATUS_INVALID, "session: expected n 1, found %d", f->n);
     if (!f->cache_prompt)
-        return error_set(err, STATUS_INVALID, "session: cache_prompt: false leaves nothing to keep");
+        return error_set(err, STATUS_INVALID, "session: nothing is kept with cache_prompt: false");
     return STATUS_OK;
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Named sessions over HTTP: saved, restored after a restart, forked, renamed, deleted; one user at a
-time; never evicted; what is damaged is an error, never a miss."""
+"""Named sessions over HTTP: saved, restored after a restart, forked, renamed, deleted; one user
+at a time; never evicted; what is damaged is an error, never a miss."""
 
 import glob
 import json
