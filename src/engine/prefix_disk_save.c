@@ -20,25 +20,38 @@ struct save_job {
     struct session *session; /* NULL: none */
 };
 
+/* The session is what it was before. */
+static void give_up_session(struct prefix_disk *d, struct session *session,
+                            struct session_file *pinned, const struct error *err)
+{
+    if (pinned)
+        disk_store_unpin(d->store, pinned);
+    metrics_count(d->metrics, COUNTER_DISK_ERRORS, 1);
+    log_write(d->log, LOG_ERROR, "session %s: not saved: %s", session->name, err->message);
+    session_save_end(disk_store_sessions(d->store), session, NULL, err);
+}
+
 void prefix_disk_save(struct prefix_disk *d, const int32_t *tokens, int32_t n,
                       struct session *session)
 {
     if (!d->store || n <= 0)
         return;
-    if (d->n_jobs >= JOBS_MOST && !session) { /* sessions have bounds of their own */
-        metrics_count(d->metrics, COUNTER_DISK_ERRORS, 1);
-        log_write(d->log, LOG_WARNING,
-                  "disk cache: a turn of %d tokens is not kept: %d turns wait "
-                  "for the disk",
-                  n, d->n_jobs);
+    if (session)
+        session_save_begin(disk_store_sessions(d->store), session);
+    if (d->n_jobs >= JOBS_MOST) {
+        struct error err = { 0 };
+        (void)error_set(&err, STATUS_EXHAUSTED, "%d turns wait for the disk", d->n_jobs);
+        metrics_count(d->metrics, COUNTER_DISK_ERRORS, !session);
+        log_write(d->log, LOG_WARNING, "disk cache: a turn of %d tokens is not kept: %s", n,
+                  err.message);
+        if (session)
+            give_up_session(d, session, NULL, &err);
         return;
     }
     struct save_job *job = mem_new(struct save_job);
     job->tokens = mem_copy(tokens, (size_t)n * sizeof(*tokens));
     job->n = n;
     job->session = session;
-    if (session)
-        session_save_begin(disk_store_sessions(d->store), session);
     *d->jobs_end = job;
     d->jobs_end = &job->next;
     d->n_jobs++;
@@ -154,17 +167,6 @@ static struct session_file *make_manifest(struct prefix_disk *d, struct session 
                 session_file_add(m, disk_folder_name_of(path[i]->disk[k].file));
     disk_store_pin(d->store, m);
     return m;
-}
-
-/* The session is what it was before. */
-static void give_up_session(struct prefix_disk *d, struct session *session,
-                            struct session_file *pinned, const struct error *err)
-{
-    if (pinned)
-        disk_store_unpin(d->store, pinned);
-    metrics_count(d->metrics, COUNTER_DISK_ERRORS, 1);
-    log_write(d->log, LOG_ERROR, "session %s: not saved: %s", session->name, err->message);
-    session_save_end(disk_store_sessions(d->store), session, NULL, err);
 }
 
 /* The next turn becomes d->save, unless all of it is on disk. */

@@ -195,16 +195,18 @@ static enum status check_session(struct session_table *t, struct session *s,
                                  const struct state_shape *shape, struct error *err)
 {
     struct error why = { 0 };
-    if (!s->stored || s->checked)
-        return STATUS_OK;
-    if (look_at_files(t, s, shape, &why) == STATUS_OK) {
-        s->checked = true;
-        return STATUS_OK;
-    }
     pthread_mutex_lock(&t->lock);
-    set_text(&s->fault, why.message);
+    bool is_known = !s->stored || s->checked;
     pthread_mutex_unlock(&t->lock);
-    return damaged(err, s->name, why.message);
+    if (is_known)
+        return STATUS_OK;
+    enum status status = look_at_files(t, s, shape, &why); /* no save is on its way yet */
+    pthread_mutex_lock(&t->lock);
+    s->checked = status == STATUS_OK;
+    if (!s->checked)
+        set_text(&s->fault, why.message);
+    pthread_mutex_unlock(&t->lock);
+    return status == STATUS_OK ? status : damaged(err, s->name, why.message);
 }
 
 static enum status claim(struct session_table *t, const char *name, const struct state_shape *shape,

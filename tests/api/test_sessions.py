@@ -228,6 +228,24 @@ def bad_names(folder):
     case("nor outside", set(os.listdir(os.path.dirname(folder))) == {"cache"})
 
 
+def killed(folder):
+    with serve(folder) as server:
+        text = good(ask(server, conversation(), "story"))[0]
+        wait_until(lambda: os.path.exists(manifest(folder, "story")), 5)
+        case("on disk within 5 s", os.path.exists(manifest(folder, "story")))
+        body = {"messages": more(conversation(), text), "session": "story", "stream": True}
+        body.update(max_tokens=600, ignore_eos=True)
+        text_2 = json.dumps(body)
+        head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+        with server.connect() as stream:
+            stream.sendall(f"{head}Content-Length: {len(text_2)}\r\n\r\n{text_2}".encode())
+            stream.recv(1)
+            server.process.kill()
+    with serve(folder) as server:
+        _, cached, n = good(ask(server, more(conversation(), text), "story"))
+        case("kill -9 in a turn: the finished one is there", cached > n * 0.8, (cached, n))
+
+
 def no_folder(_):
     with Server(MODEL, *FLAGS) as server:
         status, answer = ask(server, conversation(), "story")
@@ -312,6 +330,7 @@ def main():
         ("restart", restart),
         ("branch", branch),
         ("fork", fork),
+        ("killed", killed),
         ("two", two_at_once),
         ("names", bad_names),
         ("nowhere", no_folder),
