@@ -219,6 +219,7 @@ struct engine_slot {
     double seconds;            /* since it was submitted */
     double tokens_per_second;  /* of the answer so far; 0: unknown */
     char request[64];          /* request_options.name, cut to fit */
+    char session[65];          /* empty: none */
 };
 /* The first `max` seats of a model that the caller keeps loaded; returns how many. */
 int32_t engine_slots(struct engine_model *, struct engine_slot *out, int32_t max);

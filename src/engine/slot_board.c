@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "engine/scheduler_internal.h"
+#include "engine/session_table.h"
 
 void slot_board_init(struct slot_board *b, int32_t n)
 {
@@ -33,6 +34,8 @@ static void describe(struct engine_slot *slot, const struct request *r, uint64_t
         .seconds = (double)(now - r->submitted_ns) * 1e-9,
     };
     snprintf(slot->request, sizeof slot->request, "%s", name);
+    if (r->session)
+        snprintf(slot->session, sizeof slot->session, "%s", r->session->name);
     if (r->first_token_ns && now > r->first_token_ns)
         slot->tokens_per_second =
             (double)slot->n_generated / ((double)(now - r->first_token_ns) * 1e-9);

@@ -20,9 +20,10 @@ static const char *phase_name(enum slot_phase phase)
 static json_t *slot_json(const struct shelf_model *m, int32_t id, const struct engine_slot *slot)
 {
     bool busy = slot->phase != SLOT_IDLE;
-    return json_pack("{s:i,s:b,s:s,s:i,s:i,s:s,s:n,s:s?,s:f,s:i,s:i}", "id", id, "is_processing",
+    return json_pack("{s:i,s:b,s:s,s:i,s:i,s:s,s:s?,s:s?,s:f,s:i,s:i}", "id", id, "is_processing",
                      busy, "model", m->id, "n_ctx", engine_model_info(m->model)->context, "n_past",
-                     slot->n_past, "phase", phase_name(slot->phase), "session", "id_request",
+                     slot->n_past, "phase", phase_name(slot->phase), "session",
+                     slot->session[0] ? slot->session : NULL, "id_request",
                      slot->request[0] ? slot->request : NULL, "tokens_per_second",
                      slot->tokens_per_second, "drafted", slot->n_drafted, "accepted",
                      slot->n_accepted);

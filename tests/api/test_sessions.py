@@ -164,6 +164,11 @@ def two_at_once(folder):
         with server.connect() as stream:
             stream.sendall(f"{head}Content-Length: {len(text)}\r\n\r\n{text}".encode())
             stream.recv(1)
+
+            def shown():
+                return [s["session"] for s in server.json("GET", "/slots")[1]]
+
+            case("/slots tells the name", wait_until(lambda: "one" in shown(), 5), shown())
             status, answer = ask(server, conversation(), "one")
             case("a second request on one name: 409", status == 409, (status, answer))
             code = answer["error"].get("code")
