@@ -124,6 +124,18 @@ def parse(data):
     return status, headers, body
 
 
+def told(reply):
+    """(text, cached tokens, prompt tokens) of what Server.json gave for a chat completion."""
+    status, answer = reply
+    assert status == 200, answer
+    usage = answer["usage"]
+    return (
+        answer["choices"][0]["message"]["content"],
+        usage["prompt_tokens_details"]["cached_tokens"],
+        usage["prompt_tokens"],
+    )
+
+
 def events(body):
     """The data of each server-sent event."""
     return [line[6:] for line in body.decode().split("\n") if line.startswith("data: ")]

@@ -13,7 +13,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from live_server import ROOT, Cases, Server, real_model, wait_until  # noqa: E402
+from live_server import ROOT, Cases, Server, real_model, told, wait_until  # noqa: E402
 
 cases = Cases()
 case = cases.case
@@ -29,14 +29,7 @@ def conversation(seed=0):
 def ask(server, messages, n=12):
     """(text, cached tokens, prompt tokens)"""
     body = {"messages": messages, "max_tokens": n, "temperature": 0, "ignore_eos": True}
-    status, answer = server.json("POST", "/v1/chat/completions", body)
-    assert status == 200, answer
-    usage = answer["usage"]
-    return (
-        answer["choices"][0]["message"]["content"],
-        usage["prompt_tokens_details"]["cached_tokens"],
-        usage["prompt_tokens"],
-    )
+    return told(server.json("POST", "/v1/chat/completions", body))
 
 
 def more(messages, text):

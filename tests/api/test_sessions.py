@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from live_server import Cases, Server, real_model, wait_until  # noqa: E402
+from live_server import Cases, Server, real_model, told, wait_until  # noqa: E402
 
 cases = Cases()
 case = cases.case
@@ -38,18 +38,6 @@ def ask(server, messages, session=None, **extra):
     return server.json("POST", "/v1/chat/completions", {**body, **extra})
 
 
-def good(reply):
-    """(text, cached tokens, prompt tokens)"""
-    status, answer = reply
-    assert status == 200, answer
-    usage = answer["usage"]
-    return (
-        answer["choices"][0]["message"]["content"],
-        usage["prompt_tokens_details"]["cached_tokens"],
-        usage["prompt_tokens"],
-    )
-
-
 def serve(folder, *flags):
     return Server(MODEL, *FLAGS, "--cache-dir", folder, *flags)
 
@@ -70,7 +58,7 @@ def manifest(folder, name):
 
 def make(folder, name="story", *flags):
     with serve(folder, *flags) as server:
-        return good(ask(server, conversation(), name))[0]
+        return told(ask(server, conversation(), name))[0]
 
 
 def metric(server, source):
@@ -81,7 +69,7 @@ def metric(server, source):
 
 def restart(folder):
     with serve(folder) as server:
-        text, cached, n = good(ask(server, conversation(), "story"))
+        text, cached, n = told(ask(server, conversation(), "story"))
         case("a new session begins with nothing", cached == 0, cached)
         case("it is listed", names(server) == ["story"], names(server))
         status, one = server.json("GET", "/v1/sessions/story")
@@ -92,14 +80,14 @@ def restart(folder):
     case("in a folder of its owner", mode & 0o77 == 0, oct(mode))
     with serve(folder) as server:
         case("a restarted server lists it", names(server) == ["story"], names(server))
-        after, cached, n = good(ask(server, more(conversation(), text), "story"))
+        after, cached, n = told(ask(server, more(conversation(), text), "story"))
         case("it goes on where it was", cached > n * 0.9 - 16, (cached, n))
         case("which counts as a session's hit", metric(server, "session") == ["1"])
         first = one["tokens"]
         _, one = server.json("GET", "/v1/sessions/story")
         case("it holds the new turn", one["tokens"] > first, (first, one))
     with Server(MODEL, *FLAGS) as server:
-        plain = good(ask(server, more(conversation(), text)))[0]
+        plain = told(ask(server, more(conversation(), text)))[0]
         case("the answer is the one without it", plain == after, (plain, after))
     with serve(folder, "--cache-type-k", "bf16") as server:
         status, answer = ask(server, conversation(), "story")
@@ -111,14 +99,14 @@ def branch(folder):
     text = make(folder)
     other = more(conversation(), text, "Tell me about the sea.")
     with serve(folder) as server:
-        _, cached, n = good(ask(server, more(conversation(), text), "story"))
-        _, cached, n = good(ask(server, other, "story"))
+        _, cached, n = told(ask(server, more(conversation(), text), "story"))
+        _, cached, n = told(ask(server, other, "story"))
         case("another branch reuses what is common", n * 0.6 < cached < n, (cached, n))
     with serve(folder) as server:
-        _, cached, n = good(ask(server, other, "story"))
+        _, cached, n = told(ask(server, other, "story"))
         case("the session holds the new branch", cached > n * 0.9, (cached, n))
         # A wholly different conversation is a session of its own from now on.
-        _, cached, n = good(ask(server, conversation(3), "story"))
+        _, cached, n = told(ask(server, conversation(3), "story"))
         case("a prompt that shares little reuses little", cached < n * 0.2, (cached, n))
         case("one name is one session", names(server) == ["story"], names(server))
 
@@ -130,7 +118,7 @@ def fork(folder):
         status, one = server.json("POST", "/v1/sessions/story/fork", {"name": "second"})
         case("forked", status == 200 and one["name"] == "second", (status, one))
         case("no state is copied", len(files(folder)) == before, files(folder))
-        good(ask(server, more(conversation(), text, "What about the sea?"), "second"))
+        told(ask(server, more(conversation(), text, "What about the sea?"), "second"))
         status, answer = server.json("POST", "/v1/sessions/story/fork", {"name": "second"})
         case("not over another one", status == 409, (status, answer))
         status, answer = server.json("POST", "/v1/sessions/none/fork", {"name": "third"})
@@ -147,7 +135,7 @@ def fork(folder):
         status, answer = server.json("GET", "/v1/sessions/second")
         case("and so is it", status == 404, (status, answer))
     with serve(folder) as server:
-        _, cached, n = good(ask(server, more(conversation(), text), "tale"))
+        _, cached, n = told(ask(server, more(conversation(), text), "tale"))
         case("the other has lost nothing", cached > n * 0.9 - 16, (cached, n))
         server.json("DELETE", "/v1/sessions/tale")
         case("the last one takes all its files", files(folder) == [], files(folder))
@@ -175,7 +163,7 @@ def two_at_once(folder):
             case("session_conflict", code == "session_conflict", answer)
             status, answer = server.json("DELETE", "/v1/sessions/one")
             case("it cannot be deleted meanwhile", status in (404, 409), (status, answer))
-            good(ask(server, conversation(1), "two"))
+            told(ask(server, conversation(1), "two"))
             case("another name is free", "two" in names(server), names(server))
         case(
             "a client that goes away leaves it",
@@ -215,7 +203,7 @@ def bad_names(folder):
         for path in ("..", "..%2f..%2fetc", "%2e%2e", "a%00b", "a%2fb", "x" * 65, "a/b/fork"):
             status, _, text = server.request("GET", "/v1/sessions/" + path)
             case(f"/v1/sessions/{path[:16]}", status in (400, 404), (status, text))
-        good(ask(server, conversation(), "x" * 64))
+        told(ask(server, conversation(), "x" * 64))
         for name in ("../up", "a/b", "", 7):
             status, answer = server.json(
                 "POST", "/v1/sessions/" + "x" * 64 + "/fork", {"name": name}
@@ -235,7 +223,7 @@ def bad_names(folder):
 
 def killed(folder):
     with serve(folder) as server:
-        text = good(ask(server, conversation(), "story"))[0]
+        text = told(ask(server, conversation(), "story"))[0]
         wait_until(lambda: os.path.exists(manifest(folder, "story")), 5)
         case("on disk within 5 s", os.path.exists(manifest(folder, "story")))
         body = {"messages": more(conversation(), text), "session": "story", "stream": True}
@@ -247,7 +235,7 @@ def killed(folder):
             stream.recv(1)
             server.process.kill()
     with serve(folder) as server:
-        _, cached, n = good(ask(server, more(conversation(), text), "story"))
+        _, cached, n = told(ask(server, more(conversation(), text), "story"))
         case("kill -9 in a turn: the finished one is there", cached > n * 0.8, (cached, n))
 
 
@@ -286,7 +274,7 @@ def damage(folder, name, change):
         case(f"{name}: still refused", status == 400, (status, answer))
         status, answer = server.json("DELETE", "/v1/sessions/story")
         case(f"{name}: can be deleted", status == 200, (status, answer))
-        good(ask(server, messages, "story"))
+        told(ask(server, messages, "story"))
         case(f"{name}: and made again", names(server) == ["story"])
         _, one = server.json("GET", "/v1/sessions/story")
         case(f"{name}: whole", "damaged" not in one, one)
@@ -312,21 +300,21 @@ DAMAGES = {
 
 def limit(folder):
     with serve(folder, "--cache-dir-limit", "16") as server:
-        good(ask(server, conversation(0), "kept"))
+        told(ask(server, conversation(0), "kept"))
         kept = files(folder)
         for i in range(1, 6):
-            good(ask(server, conversation(i)))
+            told(ask(server, conversation(i)))
         wait_until(lambda: len(files(folder)) > 1, 5)
         case("the limit evicts no session", set(kept) <= set(files(folder)), files(folder))
         for i in range(7, 12):
-            good(ask(server, conversation(i), f"more-{i}"))
+            told(ask(server, conversation(i), f"more-{i}"))
         case("sessions are refused room, not taken", "kept" in names(server), names(server))
         server.stop()
         said = [s for s in server.log_lines if "not saved" in s]
         case("which is said", said, server.log_lines)
     with serve(folder, "--cache-dir-limit", "1") as server:
         case("nor does a smaller one", set(kept) <= set(files(folder)), files(folder))
-        _, cached, n = good(ask(server, conversation(0), "kept", max_tokens=1))
+        _, cached, n = told(ask(server, conversation(0), "kept", max_tokens=1))
         case("it is still whole", cached > n * 0.9, (cached, n))
 
 
