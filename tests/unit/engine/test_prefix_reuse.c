@@ -1,12 +1,7 @@
 /* What the engine takes over instead of computing: answers are those of an engine that reuses
  * nothing, and the counts say how much was taken over. */
-#include "unit/cmocka_setup.h"
+#include "unit/engine/engine_fixture.h"
 
-#include <string.h>
-
-#include "base/compiler.h"
-#include "engine/engine.h"
-#include "engine/metrics.h"
 #include "engine/prefix_tree.h"
 
 #define LLAMA "tests/data/golden/llama-base/model.gguf"
@@ -15,11 +10,6 @@
 #define MAX_ANSWER 100
 
 static const char *const paths[] = { LLAMA, GEMMA, QWEN3 };
-
-struct fixture {
-    struct engine *engine;
-    struct engine_model *model;
-};
 
 static struct fixture start(const char *path, int32_t context, int32_t sequences, int32_t batch,
                             bool reuse, int64_t cache_bytes)
@@ -35,42 +25,15 @@ static struct fixture start(const char *path, int32_t context, int32_t sequences
         .no_reuse = !reuse,
         .cache_bytes = cache_bytes,
     };
-    struct fixture f;
-    struct error err = { 0 };
-    if (engine_new(&o, &f.engine, &err) != STATUS_OK ||
-        engine_load(f.engine, path, &f.model, &err) != STATUS_OK)
-        fail_msg("%s", err.message);
-    return f;
-}
-
-static void prompt_of(const struct fixture *f, int32_t *out, int32_t n, uint32_t seed)
-{
-    int32_t n_vocab = engine_model_info(f->model)->n_vocab;
-    for (int32_t i = 0; i < n; i++) {
-        seed = seed * 1664525u + 1013904223u;
-        out[i] = (int32_t)((seed >> 8) % (uint32_t)n_vocab);
-    }
+    return fixture_start(path, &o);
 }
 
 static struct request *ask_drafting(const struct fixture *f, const int32_t *tokens, int32_t n,
                                     int32_t answer, int32_t lookup)
 {
-    struct request_options o = {
-        .model = f->model,
-        .tokens = tokens,
-        .n_tokens = n,
-        .sampling = sampling_builtin,
-        .max_tokens = answer,
-        .ignore_eos = true,
-        .n_logprobs = -1,
-        .lookup = lookup,
-    };
-    o.sampling.temperature = 0;
-    struct request *r = NULL;
-    struct error err = { 0 };
-    if (engine_submit(f->engine, &o, &r, &err) != STATUS_OK)
-        fail_msg("%s", err.message);
-    return r;
+    struct request_options o = fixture_request(f, tokens, n, answer);
+    o.lookup = lookup;
+    return fixture_submit(f, &o);
 }
 
 static struct request *ask(const struct fixture *f, const int32_t *tokens, int32_t n,
@@ -115,11 +78,11 @@ static void turns(void **state)
         struct fixture a = start(path, 512, 4, batch, true, 0);
         struct fixture b = start(path, 512, 4, batch, false, 0);
         int32_t tokens[400], ids[MAX_ANSWER];
-        prompt_of(&a, tokens, 150, 11);
+        fixture_tokens(&a, tokens, 150, 11);
         assert_int_equal(check_same(&a, &b, tokens, 150, ids), 0);
         /* The next turn: the answer but its last token is known. */
         memcpy(tokens + 150, ids, 40 * sizeof(int32_t));
-        prompt_of(&a, tokens + 190, 30, 12);
+        fixture_tokens(&a, tokens + 190, 30, 12);
         assert_int_equal(check_same(&a, &b, tokens, 220, ids), 189);
         /* The same again: all but the token that is drawn from. */
         assert_int_equal(check_same(&a, &b, tokens, 220, ids), 219);
@@ -139,7 +102,7 @@ static bool check_drafts(const char *path)
     struct fixture a = start(path, 512, 2, 64, true, 0);
     struct fixture b = start(path, 512, 2, 64, false, 0);
     int32_t tokens[512], ids[MAX_ANSWER], plain[MAX_ANSWER], n = 100;
-    prompt_of(&a, tokens, 20, 3);
+    fixture_tokens(&a, tokens, 20, 3);
     for (int32_t i = 20; i < n; i++)
         tokens[i] = tokens[i - 20];
     for (int turn = 0; turn < 4; turn++) {
@@ -187,8 +150,8 @@ static void together(void **state)
         int32_t tokens[N][220], ids[MAX_ANSWER], plain[MAX_ANSWER];
         struct request *r[N];
         for (int i = 0; i < N; i++) {
-            prompt_of(&a, tokens[i], 200, 5);
-            prompt_of(&a, tokens[i] + 200, 20, 100u + (uint32_t)i);
+            fixture_tokens(&a, tokens[i], 200, 5);
+            fixture_tokens(&a, tokens[i] + 200, 20, 100u + (uint32_t)i);
         }
         for (int i = 0; i < N; i++)
             r[i] = ask(&a, tokens[i], 220, 30);
@@ -217,9 +180,9 @@ static void displaced(void **state)
             for (int i = 0; i < N; i++) {
                 int32_t n = turn == 0 ? 200 : 260;
                 if (turn == 0)
-                    prompt_of(&a, tokens[i], 200, 40u + (uint32_t)i);
+                    fixture_tokens(&a, tokens[i], 200, 40u + (uint32_t)i);
                 else
-                    prompt_of(&a, tokens[i] + 240, 20, 60u + (uint32_t)i);
+                    fixture_tokens(&a, tokens[i] + 240, 20, 60u + (uint32_t)i);
                 int32_t taken = check_same(&a, &b, tokens[i], n, ids);
                 taken_none += check_same(&none, &b, tokens[i], n, ids);
                 assert_int_equal(taken, turn == 0 ? 0 : 239);
