@@ -1,5 +1,6 @@
 /* ingot serve: the HTTP server. Ends at SIGTERM or SIGINT after running requests had their time;
  * a second signal ends it at once. */
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -72,7 +73,8 @@ static enum status open_log(struct serve *s, const struct options *o, struct err
     if (path) {
         s->log_file = fopen(path, "ae");
         if (!s->log_file)
-            return error_set(err, STATUS_IO, "--log-file %s: cannot be opened for writing", path);
+            return error_set(err, STATUS_IO, "--log-file %s: cannot be opened for writing: %s",
+                             path, strerror(errno));
         s->server.log = s->log_file;
     }
     s->server.colour = term_has_colour(s->server.log);

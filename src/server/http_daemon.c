@@ -1,5 +1,6 @@
 #include "server/http_daemon.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -344,6 +345,7 @@ enum status http_daemon_start(struct server *s, struct error *err)
 {
     int fd = -1;
     TRY(http_listen(&s->listener, s->options.host, s->options.port, &fd, err));
+    errno = 0; /* the library has no errors of its own */
     s->daemon =
         MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL,
                          on_request, s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED,
@@ -359,10 +361,11 @@ enum status http_daemon_start(struct server *s, struct error *err)
 #endif
                          MHD_OPTION_END);
     if (!s->daemon) {
+        const char *reason = errno ? strerror(errno) : "the HTTP library gives no reason";
         close(fd);
         http_listen_release(&s->listener);
-        return error_set(err, STATUS_IO, "cannot start the HTTP server on %s port %d",
-                         s->options.host, s->options.port);
+        return error_set(err, STATUS_IO, "cannot start the HTTP server on %s port %d: %s",
+                         s->options.host, s->options.port, reason);
     }
     return STATUS_OK;
 }

@@ -1,10 +1,12 @@
 #include "server/request_log.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
@@ -157,9 +159,14 @@ static bool begin(struct server *s)
     return true;
 }
 
+/* A disk that is full loses lines, too: the first time that is told where the log is not. */
 static void end(struct server *s)
 {
-    fflush(s->options.log);
+    bool failed = fflush(s->options.log) != 0 || ferror(s->options.log);
+    if (failed && !s->log_failed && s->options.log != stderr && file_takes_output(STDERR_FILENO))
+        fprintf(stderr, "error: the log cannot be written: %s; lines of it are lost\n",
+                strerror(errno));
+    s->log_failed |= failed;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -181,17 +188,22 @@ void request_log_row(const struct exchange *x)
     end(s);
 }
 
+void request_log_failure(struct server *s, const char *text)
+{
+    if (!s->options.log || !begin(s))
+        return;
+    put_notice(s, text);
+    end(s);
+}
+
 void request_log_notice(struct server *s, const char *format, ...)
 {
-    if (!s->options.log || s->options.quiet)
+    if (s->options.quiet)
         return;
     struct error line = { 0 };
     va_list arguments;
     va_start(arguments, format);
     (void)error_set_va(&line, STATUS_INVALID, format, arguments);
     va_end(arguments);
-    if (!begin(s))
-        return;
-    put_notice(s, line.message);
-    end(s);
+    request_log_failure(s, line.message);
 }

@@ -7,5 +7,7 @@
 
 void request_log_row(const struct exchange *);
 void request_log_notice(struct server *, const char *format, ...) PRINTF_LIKE(2, 3);
+/* The same under --quiet. */
+void request_log_failure(struct server *, const char *text);
 
 #endif

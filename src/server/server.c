@@ -74,7 +74,9 @@ void server_ready(struct server *s)
 
 void server_log(struct server *s, struct str line)
 {
-    request_log_notice(s, "%.*s", STR_ARG(line));
+    struct error text = { 0 };
+    (void)error_set(&text, STATUS_INVALID, "%.*s", STR_ARG(line));
+    request_log_failure(s, text.message);
 }
 
 int server_port(const struct server *s)

@@ -60,7 +60,7 @@ MUST_CHECK enum status server_start(const struct server_options *, struct engine
  * and holds it; then server_ready(), and requests are served. */
 MUST_CHECK enum status server_load(struct server *, struct engine_model **, struct error *);
 void server_ready(struct server *);
-/* A line for the log, as a notice; any thread, before server_stop(). */
+/* A line for the log, as a notice, under `quiet`, too; any thread, before server_stop(). */
 void server_log(struct server *, struct str line);
 int server_port(const struct server *);
 /* Whether other machines cannot reach this address: loopback, or a socket in the file system. */

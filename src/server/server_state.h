@@ -35,6 +35,7 @@ struct server {
     int n_live;
     int rows_printed;
     uint64_t rows_lost; /* since the log's reader stopped; under `lock` */
+    bool log_failed;    /* which was told; under `lock` */
     bool live_drawn; /* see live_row.h; under `lock` */
     struct server_metrics metrics;
 };

@@ -125,6 +125,32 @@ def log_unread():
         case("what was lost is said", found is not None, s.log_lines[-3:])
 
 
+def log_full():
+    """A log on a full disk stops nobody, and is told once."""
+    with Server(MODEL, "--log-file", "/dev/full") as s:
+        body = json.dumps({"prompt": [1], "max_tokens": 1}).encode()
+        good = [s.request("POST", "/v1/completions", body)[0] for _ in range(3)]
+        s.stop()
+        said = [x for x in s.log_lines if "the log cannot be written: No space" in x]
+        case("a log on a full disk", good == [200] * 3 and len(said) == 1, s.log_lines)
+
+
+def no_descriptors():
+    """Whatever cannot be opened first, its error says why."""
+    for most in range(5, 9):
+        done = subprocess.run(
+            ["sh", "-c", f'ulimit -n {most}; exec "$@"', "sh", INGOT, "serve", MODEL]
+            + ["-t", "1", "--port", "0"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        if "cannot start the HTTP server" in done.stderr:
+            break
+    why = "cannot start the HTTP server on 127.0.0.1 port 0: Too many open files"
+    case("no descriptor is left", done.returncode == 1 and why in done.stderr, done.stderr)
+
+
 def sigterm():
     """Streams end when --drain-timeout is over; others are told so meanwhile."""
     with Server(MODEL, "--context", "30000", "--drain-timeout", "1") as s:
@@ -158,4 +184,6 @@ with tempfile.TemporaryDirectory() as temporary:
 cases.run("ports", ports)
 cases.run("SIGTERM", sigterm)
 cases.run("unread log", log_unread)
+cases.run("full log", log_full)
+cases.run("descriptors", no_descriptors)
 sys.exit(1 if cases.failed else 0)
