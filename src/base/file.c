@@ -90,31 +90,15 @@ static void sync_folder_of(const char *path)
     mem_free(folder);
 }
 
-enum status file_writer_open(struct file_writer *w, const char *path, struct error *err)
+/* Beside w->path. */
+static enum status create_temporary(struct file_writer *w, const char *path, mode_t mode,
+                                    struct error *err)
 {
-    *w = (struct file_writer){ .fd = -1 };
-    /* A symbolic link keeps being one: what it points to is replaced. */
-    char *resolved = realpath(path, NULL);
-    w->path = mem_string(resolved ? resolved : path, strlen(resolved ? resolved : path));
-    mem_free(resolved);
     struct strbuf temporary;
     strbuf_init(&temporary, PATH_MAX);
     strbuf_printf(&temporary, "%s.%016llx.tmp", w->path, (unsigned long long)rng_random_seed());
     bool too_long = temporary.overflow;
     w->temporary = strbuf_detach(&temporary);
-    struct stat old;
-    bool exists = stat(w->path, &old) == 0;
-    mode_t mode = exists ? old.st_mode & 07777 : 0666;
-    if (exists && !S_ISREG(old.st_mode)) {
-        mem_free(w->temporary);
-        w->temporary = NULL;
-        w->fd = open(w->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-        if (w->fd >= 0)
-            return STATUS_OK;
-        enum status s = io_error(err, path, "open for writing");
-        file_writer_abort(w);
-        return s;
-    }
     if (!too_long)
         w->fd = open(w->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (w->fd >= 0)
@@ -123,6 +107,31 @@ enum status file_writer_open(struct file_writer *w, const char *path, struct err
                              : io_error(err, path, "create a file beside it");
     file_writer_abort(w);
     return s;
+}
+
+enum status file_writer_open(struct file_writer *w, const char *path, struct error *err)
+{
+    *w = (struct file_writer){ .fd = -1 };
+    /* A symbolic link keeps being one: what it points to is replaced. */
+    char *resolved = realpath(path, NULL);
+    w->path = mem_string(resolved ? resolved : path, strlen(resolved ? resolved : path));
+    mem_free(resolved);
+    struct stat old;
+    bool exists = stat(w->path, &old) == 0;
+    if (!exists || S_ISREG(old.st_mode))
+        return create_temporary(w, path, exists ? old.st_mode & 07777 : 0666, err);
+    w->fd = open(w->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (w->fd >= 0)
+        return STATUS_OK;
+    enum status s = io_error(err, path, "open for writing");
+    file_writer_abort(w);
+    return s;
+}
+
+enum status file_writer_open_private(struct file_writer *w, const char *path, struct error *err)
+{
+    *w = (struct file_writer){ .fd = -1, .path = mem_string(path, strlen(path)) };
+    return create_temporary(w, path, 0600, err);
 }
 
 enum status file_writer_write(struct file_writer *w, const void *bytes, size_t n, struct error *err)

@@ -25,6 +25,9 @@ struct file_writer {
     bool failed;
 };
 MUST_CHECK enum status file_writer_open(struct file_writer *w, const char *path, struct error *err);
+/* For its owner alone, 0600; whatever lies at `path`, a symbolic link, too, is replaced. */
+MUST_CHECK enum status file_writer_open_private(struct file_writer *w, const char *path,
+                                                struct error *err);
 MUST_CHECK enum status file_writer_write(struct file_writer *w, const void *bytes, size_t n,
                                          struct error *err);
 MUST_CHECK enum status file_writer_commit(struct file_writer *w, struct error *err);

@@ -136,11 +136,9 @@ enum status state_writer_open(struct state_writer **out, const char *path, struc
     CHECK(w->context);
     CHECK(!ZSTD_isError(ZSTD_CCtx_setParameter(w->context, ZSTD_c_compressionLevel, LEVEL)) &&
           !ZSTD_isError(ZSTD_CCtx_setParameter(w->context, ZSTD_c_checksumFlag, 1)));
-    enum status status = file_writer_open(&w->file, path, err);
-    if (status == STATUS_OK) {
-        (void)fchmod(w->file.fd, 0600); /* a conversation is nobody else's */
+    enum status status = file_writer_open_private(&w->file, path, err);
+    if (status == STATUS_OK)
         status = write_bytes(w, head, sizeof(head), err);
-    }
     if (status != STATUS_OK) {
         state_writer_abort(w);
         return status;
