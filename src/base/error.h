@@ -25,6 +25,7 @@
     X(CANCELLED, "cancelled")                                \
     X(END, "nothing left")                                   \
     X(CONFLICT, "in use by another request")                 \
+    X(DIVERGED, "does not continue what is kept")            \
     X(INTERNAL, "internal fault")
 
 enum status {

@@ -99,6 +99,7 @@ static enum status generate(struct chat *c, const struct token_list *prompt, str
         .sampling = c->sampling, .max_tokens = c->max_tokens, .min_tokens = s->min_tokens,
         .ignore_eos = s->ignore_eos, .stop = s->stop, .n_stop = s->n_stop, .n_logprobs = -1,
         .script = script_turn(c), .session = c->session,
+        .session_strict = options_flag(c->o, "session-strict"),
     };
     struct request *r;
     struct thought_filter filter;

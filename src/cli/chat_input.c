@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "cli/cli.h"
+#include "cli/state_folder.h"
 
 #define HISTORY_SIZE 1000
 #define PASTE_ON "\033[?2004h"
@@ -43,19 +44,10 @@ static void make_folders(char *path)
 /* NULL where no home is known. */
 static char *find_history_path(void)
 {
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
-    struct strbuf path;
-    strbuf_init(&path, 4096);
-    if (state && *state == '/')
-        strbuf_printf(&path, "%s/ingot/history", state);
-    else if (home && *home == '/')
-        strbuf_printf(&path, "%s/.local/state/ingot/history", home);
-    if (path.overflow || path.len == 0) {
-        strbuf_release(&path);
-        return NULL;
-    }
-    make_folders(path.ptr);
-    return strbuf_detach(&path);
+    char *path = state_folder_path("history");
+    if (path)
+        make_folders(path);
+    return path;
 }
 
 static bool fill(struct chat_input *in)

@@ -2,8 +2,10 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "base/mem.h"
 #include "cli/chat.h"
 #include "cli/chat_input.h"
+#include "cli/state_folder.h"
 #include "cli/term.h"
 #include "engine/session_file.h"
 
@@ -12,9 +14,24 @@
 static const struct option rows[] = {
     OPT_TEXT("--system -sys", "TEXT", NULL, "the system message"),
     OPT_TEXT("--session", "NAME", NULL,
-             "go on with the session of this name, or begin it; it is kept in --cache-dir"),
+             "go on with the session of this name, or begin it; it is kept in --session-dir, else "
+             "--cache-dir, else ~/.local/state/ingot/sessions"),
+    OPT_FLAG("--session-strict", "off",
+             "refuse what does not go on from the session, instead of branching off"),
 };
 static const struct option_group chat_options = OPTION_GROUP("chat", "Chat", rows);
+
+/* Where the session is kept if no flag says it. */
+static enum status find_session_folder(struct engine_setup *s, struct error *err)
+{
+    char *path = state_folder_path("sessions");
+    if (!path)
+        return error_set(err, STATUS_NOT_FOUND,
+                         "--session: no home folder is known: expected --session-dir FOLDER");
+    s->engine.session_dir = arena_str(&s->arena, str_of(path)).ptr;
+    mem_free(path);
+    return STATUS_OK;
+}
 
 static void greet(const struct chat *c)
 {
@@ -92,6 +109,8 @@ static enum status chat(const struct options *o, struct engine_setup *s, int *st
     TRY(cli_model(o, &path, &n_used, err));
     TRY(engine_setup_read(s, o, err));
     TRY(engine_setup_read_sampling(s, o, err));
+    if (options_text(o, "session") && !s->engine.session_dir && !s->engine.cache_dir)
+        TRY(find_session_folder(s, err));
     s->engine.max_sequences = 1;
     struct engine *engine = NULL;
     struct engine_model *model;
@@ -121,10 +140,10 @@ static int run_chat(const struct options *o)
     if (state != CLI_OK)
         return state;
     const char *session = options_text(o, "session");
+    if (!session && options_flag(o, "session-strict"))
+        return cli_usage("--session-strict needs --session NAME");
     if (session && session_name_check(str_of(session), &err) != STATUS_OK)
         return cli_usage("--%s", err.message);
-    if (session && !options_given(o, "cache-dir"))
-        return cli_usage("--session needs --cache-dir FOLDER, where it is kept");
     enum status status = chat(o, &setup, &state, &err);
     engine_setup_release(&setup);
     return status == STATUS_OK ? state : cli_fail(&err);
@@ -138,7 +157,7 @@ static const struct option_group *const groups[] = {
 const struct cli_command cmd_chat = {
     .name = "chat",
     .summary = "a conversation at the terminal",
-    .usage = "MODEL [--system TEXT] [--session NAME --cache-dir FOLDER]",
+    .usage = "MODEL [--system TEXT] [--session NAME]",
     .groups = groups,
     .read_variables = true,
     .max_arguments = 1,

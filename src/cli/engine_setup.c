@@ -75,6 +75,7 @@ static void take_cache(const struct options *o, struct engine_options *e)
     e->no_reuse = !options_flag(o, "cache-prompt");
     e->loop_guard = options_flag(o, "loop-guard");
     e->cache_dir = options_text(o, "cache-dir");
+    e->session_dir = options_text(o, "session-dir");
     e->cache_dir_limit = (int64_t)MIN(options_bytes(o, "cache-dir-limit"), (uint64_t)INT64_MAX);
     e->checkpoint_interval = (int32_t)options_int(o, "checkpoint-interval");
 }

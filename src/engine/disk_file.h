@@ -15,14 +15,15 @@ struct prefix_node;
 struct prefix_tree;
 
 struct disk_file {
-    struct disk_file *next;
+    struct disk_file *next, *next_alike; /* next_alike: in a bucket of disk_folder */
     char *path;
     int64_t bytes, used;      /* seconds since 1970 */
     struct prefix_tree *tree; /* NULL: no loaded model uses it, and there are no records */
     struct state_record *record;
     struct prefix_node **node; /* [n_records], NULL where nobody relies on it */
     int32_t n_records, n_live;
-    int32_t pins; /* named sessions that rely on it */
+    int32_t pins;      /* named sessions that rely on it */
+    bool for_sessions; /* it lies where they may */
 };
 
 struct disk_ref {

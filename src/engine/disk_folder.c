@@ -11,33 +11,32 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 #include "engine/prefix_tree.h"
+#include "engine/session_file.h"
 
 #define NAME_LENGTH 36 /* 16 - 16 .kv */
 /* prefix_value halves the worth of memory in ten minutes, that of a file in a day. */
 #define IDLE_SCALE 144.0
 
-static char *path_in(const struct disk_folder *d, const char *name)
+static char *path_in(const char *folder, const char *name)
 {
     struct strbuf path;
     strbuf_init(&path, PATH_MAX);
-    strbuf_printf(&path, "%s/%s", d->path, name);
+    strbuf_printf(&path, "%s/%s", folder, name);
     return strbuf_detach(&path);
+}
+
+const char *disk_folder_of_sessions(const struct disk_folder *d)
+{
+    return d->sessions.path ? d->sessions.path : d->manifests ? d->cache.path : NULL;
 }
 
 const char *disk_folder_name_of(const struct disk_file *f)
 {
     return strrchr(f->path, '/') + 1;
-}
-
-struct disk_file *disk_folder_find(const struct disk_folder *d, const char *name)
-{
-    struct disk_file *f = d->files;
-    while (f && strcmp(disk_folder_name_of(f), name) != 0)
-        f = f->next;
-    return f;
 }
 
 static bool is_hex(const char *text, int n)
@@ -67,6 +66,21 @@ static uint64_t number_of(const char *hex)
     return n;
 }
 
+/* `name` is one, as disk_folder_is_name() says. */
+static size_t bucket_of(const char *name)
+{
+    return number_of(name + 17) % DISK_FOLDER_BUCKETS;
+}
+
+struct disk_file *disk_folder_find(const struct disk_folder *d, const char *name)
+{
+    struct disk_file *found = NULL, *f = d->bucket[bucket_of(name)];
+    for (; f && !(found && found->for_sessions); f = f->next_alike)
+        if (strcmp(disk_folder_name_of(f), name) == 0)
+            found = f;
+    return found;
+}
+
 bool disk_folder_is_of(const struct disk_file *f, uint64_t fingerprint)
 {
     return number_of(disk_folder_name_of(f)) == fingerprint;
@@ -79,9 +93,16 @@ void disk_folder_reserve(struct disk_folder *d, const char *name)
 
 void disk_folder_add(struct disk_folder *d, struct disk_file *f)
 {
+    struct disk_file **bucket = &d->bucket[bucket_of(disk_folder_name_of(f))];
+    f->next_alike = *bucket;
+    *bucket = f;
     f->next = d->files;
     d->files = f;
     d->bytes += f->bytes;
+    const char *folder = disk_folder_of_sessions(d);
+    size_t n = folder ? strlen(folder) : 0;
+    f->for_sessions =
+        folder && strncmp(f->path, folder, n) == 0 && f->path + n + 1 == disk_folder_name_of(f);
     disk_folder_reserve(d, disk_folder_name_of(f));
 }
 
@@ -91,16 +112,19 @@ void disk_folder_remove(struct disk_folder *d, struct disk_file *f, bool erase)
     while (*link != f)
         link = &(*link)->next;
     *link = f->next;
+    for (link = &d->bucket[bucket_of(disk_folder_name_of(f))]; *link != f;)
+        link = &(*link)->next_alike;
+    *link = f->next_alike;
     d->bytes -= f->bytes;
     if (erase)
         unlink(f->path);
     disk_file_free(f);
 }
 
-static void take_entry(struct disk_folder *d, const char *name)
+static void take_entry(struct disk_folder *d, const char *folder, const char *name)
 {
     struct stat info;
-    char *path = path_in(d, name);
+    char *path = path_in(folder, name);
     bool ours = is_ours(name);
     if (lstat(path, &info) != 0 || !S_ISREG(info.st_mode))
         ours = false;
@@ -111,20 +135,14 @@ static void take_entry(struct disk_folder *d, const char *name)
     mem_free(path);
 }
 
-static void list_files(struct disk_folder *d)
+static void list_files(struct disk_folder *d, const char *folder)
 {
-    DIR *dir = opendir(d->path);
+    DIR *dir = folder ? opendir(folder) : NULL;
     struct dirent *entry;
     while (dir && (entry = readdir(dir)) != NULL)
-        take_entry(d, entry->d_name);
+        take_entry(d, folder, entry->d_name);
     if (dir)
         closedir(dir);
-}
-
-static void refuse(struct disk_folder *d, const char *path, const char *what)
-{
-    log_write(d->log, LOG_ERROR, "cache folder %s: %s: %s; nothing is kept on disk", path, what,
-              strerror(errno));
 }
 
 /* With its parents; an existing one is fine. */
@@ -141,51 +159,117 @@ static bool make_folder(const char *path)
     return made;
 }
 
-enum status disk_folder_init(struct disk_folder *d, const char *path, int64_t limit,
-                             const struct log_sink *log, struct error *err)
+/* CONFLICT: another process has it. */
+static enum status open_place(struct disk_place *p, const char *what, const char *path, int flags,
+                              struct error *err)
 {
-    *d = (struct disk_folder){ .lock = -1, .limit = limit, .log = log };
-    if (!path)
-        return STATUS_OK;
-    if (!make_folder(path)) {
-        refuse(d, path, "cannot be made");
-        return STATUS_OK;
-    }
-    d->lock = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (d->lock < 0) {
-        refuse(d, path, "cannot be opened");
-        return STATUS_OK;
-    }
-    if (flock(d->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-        return error_set(err, STATUS_CONFLICT,
-                         "cache folder %s: another process uses it; give "
-                         "this one a folder of its own",
-                         path);
-    if (access(path, W_OK | X_OK) != 0)
-        log_write(log, LOG_ERROR, "cache folder %s: cannot be written to: %s; nothing new is kept",
+    char *folder = mem_string(path, strlen(path));
+    for (size_t n = strlen(folder); n > 1 && folder[n - 1] == '/'; n--)
+        folder[n - 1] = 0; /* a link with a slash behind it would be followed */
+    enum status status = STATUS_OK;
+    if (!make_folder(folder))
+        status =
+            error_set(err, STATUS_IO, "%s %s: cannot be made: %s", what, path, strerror(errno));
+    else if ((p->lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags)) < 0)
+        status =
+            error_set(err, STATUS_IO, "%s %s: cannot be opened: %s", what, path, strerror(errno));
+    else if (flock(p->lock, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        status = error_set(err, STATUS_CONFLICT,
+                           "%s %s: another process uses it; give this one a folder of its own",
+                           what, path);
+    if (status == STATUS_OK)
+        p->path = folder;
+    else
+        mem_free(folder);
+    return status;
+}
+
+static void do_without(struct disk_folder *d, const char *why)
+{
+    log_write(d->log, LOG_ERROR, "%s; nothing is kept there", why);
+    mem_free(d->fault);
+    d->fault = mem_string(why, strlen(why));
+}
+
+/* One that cannot be had is done without, which is logged. */
+static enum status take_place(struct disk_folder *d, struct disk_place *p, const char *what,
+                              const char *path, int flags, struct error *err)
+{
+    struct error why = { 0 };
+    enum status status = open_place(p, what, path, flags, &why);
+    if (status == STATUS_OK && access(path, W_OK | X_OK) != 0)
+        log_write(d->log, LOG_ERROR, "%s %s: cannot be written to: %s; nothing new is kept", what,
                   path, strerror(errno));
-    d->path = mem_string(path, strlen(path));
-    list_files(d);
+    if (status == STATUS_CONFLICT)
+        return error_set(err, status, "%s", why.message);
+    if (status == STATUS_OK)
+        return status;
+    do_without(d, why.message);
     return STATUS_OK;
+}
+
+static void find_manifests(struct disk_folder *d, const char *sessions)
+{
+    struct stat info;
+    bool is_cache = sessions && d->cache.path && file_is_same(sessions, d->cache.path);
+    const char *own = is_cache ? d->cache.path : d->sessions.path;
+    if (own)
+        d->manifests = mem_string(own, strlen(own));
+    if (own || sessions || !d->cache.path)
+        return;
+    d->manifests = path_in(d->cache.path, SESSION_FOLDER);
+    if (lstat(d->manifests, &info) != 0 || S_ISDIR(info.st_mode))
+        return;
+    struct error why = { 0 };
+    (void)error_set(&why, STATUS_INVALID, "session folder %s: it is no folder", d->manifests);
+    do_without(d, why.message);
+    mem_free(d->manifests);
+    d->manifests = NULL;
+}
+
+enum status disk_folder_init(struct disk_folder *d, const char *cache, const char *sessions,
+                             int64_t limit, const struct log_sink *log, struct error *err)
+{
+    *d = (struct disk_folder){ .limit = limit, .log = log };
+    d->cache.lock = d->sessions.lock = -1;
+    if (cache)
+        TRY(take_place(d, &d->cache, "cache folder", cache, 0, err));
+    if (sessions && !(d->cache.path && file_is_same(sessions, d->cache.path)))
+        TRY(take_place(d, &d->sessions, "session folder", sessions, O_NOFOLLOW, err));
+    find_manifests(d, sessions);
+    list_files(d, d->cache.path);
+    list_files(d, d->sessions.path);
+    if (d->manifests)
+        session_folder_clean(d->manifests);
+    return STATUS_OK;
+}
+
+static void release_place(struct disk_place *p)
+{
+    if (p->lock >= 0)
+        close(p->lock);
+    mem_free(p->path);
+    *p = (struct disk_place){ .lock = -1 };
 }
 
 void disk_folder_release(struct disk_folder *d)
 {
     while (d->files)
         disk_folder_remove(d, d->files, false);
-    if (d->lock >= 0)
-        close(d->lock);
-    mem_free(d->path);
-    *d = (struct disk_folder){ .lock = -1 };
+    release_place(&d->cache);
+    release_place(&d->sessions);
+    mem_free(d->manifests);
+    mem_free(d->fault);
+    *d = (struct disk_folder){ .cache.lock = -1, .sessions.lock = -1 };
 }
 
-char *disk_folder_new_path(struct disk_folder *d, uint64_t fingerprint)
+char *disk_folder_new_path(struct disk_folder *d, uint64_t fingerprint, bool for_session)
 {
     struct strbuf name;
     strbuf_init(&name, NAME_MAX);
     strbuf_printf(&name, "%016llx-%016llx.kv", (unsigned long long)fingerprint,
                   (unsigned long long)++d->number);
-    char *path = path_in(d, name.ptr);
+    char *path = path_in(for_session ? disk_folder_of_sessions(d) : d->cache.path, name.ptr);
     strbuf_release(&name);
     return path;
 }

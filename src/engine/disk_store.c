@@ -199,8 +199,9 @@ enum status disk_store_new(const struct disk_store_options *o, struct disk_store
     queue_init(&s->fetches, QUEUE_FETCHES, sizeof(struct disk_fetch *));
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->progress, NULL);
-    enum status status = disk_folder_init(&s->folder, o->folder, o->limit, o->log, err);
-    session_table_init(&s->sessions, s->folder.path, o->log);
+    enum status status = disk_folder_init(&s->folder, o->cache, o->sessions, o->limit, o->log, err);
+    session_table_init(&s->sessions, disk_folder_of_sessions(&s->folder), s->folder.manifests,
+                       o->log);
     for (const struct session *named = s->sessions.first; named; named = named->next) {
         disk_store_pin(s, &named->file);
         for (size_t i = 0; i < named->file.n_files; i++)
@@ -230,12 +231,17 @@ void disk_store_free(struct disk_store *s)
 
 struct disk_folder *disk_store_folder(struct disk_store *s)
 {
-    return s->folder.path ? &s->folder : NULL;
+    return s->folder.cache.path || s->folder.sessions.path ? &s->folder : NULL;
 }
 
 struct session_table *disk_store_sessions(struct disk_store *s)
 {
     return &s->sessions;
+}
+
+const char *disk_store_fault(const struct disk_store *s)
+{
+    return s->folder.manifests ? NULL : s->folder.fault;
 }
 
 static void change_pins(struct disk_store *s, const struct session_file *m, int by)

@@ -27,8 +27,8 @@ struct session_file;
 struct engine_metrics;
 
 struct disk_store_options {
-    const char *folder; /* of the cache; NULL: none */
-    int64_t limit;      /* bytes of its files */
+    const char *cache, *sessions; /* as disk_folder_init takes them */
+    int64_t limit;                /* bytes of their files */
     const struct log_sink *log;
     struct engine_metrics *metrics;
     void (*wake)(void *user);
@@ -42,6 +42,7 @@ MUST_CHECK enum status disk_store_new(const struct disk_store_options *o, struct
 void disk_store_free(struct disk_store *s); /* NULL is allowed; no save or fetch is left */
 struct disk_folder *disk_store_folder(struct disk_store *s); /* NULL: there is none */
 struct session_table *disk_store_sessions(struct disk_store *s);
+const char *disk_store_fault(const struct disk_store *s); /* why it has none; NULL: it has */
 /* The files of a session stay as long as it is pinned. */
 void disk_store_pin(struct disk_store *s, const struct session_file *f);
 void disk_store_unpin(struct disk_store *s, const struct session_file *f);

@@ -140,6 +140,7 @@ static struct engine *engine_alloc(const struct engine_options *o)
     e->options.tokenizer_path = keep_text(e, 2, o->tokenizer_path);
     e->options.chat_template = keep_text(e, 3, o->chat_template);
     e->options.cache_dir = keep_text(e, 4, o->cache_dir);
+    e->options.session_dir = keep_text(e, 5, o->session_dir);
     if (e->options.max_requests <= 0)
         e->options.max_requests = REQUESTS_DEFAULT;
     e->host_cache_bytes = host_cache_budget(&e->options);
@@ -159,10 +160,10 @@ static void wake_engine(void *engine)
 static enum status open_disk(struct engine *e, struct error *err)
 {
     const struct engine_options *o = &e->options;
-    if (!o->cache_dir || o->no_reuse)
+    if (!(o->cache_dir || o->session_dir) || o->no_reuse)
         return STATUS_OK;
     struct disk_store_options disk = {
-        .folder = o->cache_dir, .log = o->log, .metrics = &e->metrics,
+        .cache = o->cache_dir, .sessions = o->session_dir, .log = o->log, .metrics = &e->metrics,
         .limit = o->cache_dir_limit > 0 ? o->cache_dir_limit : CACHE_DIR_LIMIT,
         .wake = wake_engine, .wake_user = e,
     };
@@ -384,8 +385,8 @@ static enum status session_of(struct engine *e, const struct request_options *o,
         return error_set(err, STATUS_INVALID,
                          "session: a request without reuse leaves nothing to keep");
     TRY(sessions_available(e, err));
-    return session_claim(disk_store_sessions(e->disk), o->session, &s->disk.shape, &r->session,
-                         err);
+    TRY(session_claim(disk_store_sessions(e->disk), o->session, &s->disk.shape, &r->session, err));
+    return o->session_strict ? sessions_check_extended(e, r, err) : STATUS_OK;
 }
 
 static void drop_new(struct request **list, int32_t n)

@@ -48,7 +48,8 @@ struct engine_options {
     bool no_reuse;                /* every prompt is read from its first token */
     int64_t cache_bytes;          /* host memory for displaced state; 0: auto, -1: none */
     const char *cache_dir;        /* state that outlives the process; NULL: none */
-    int64_t cache_dir_limit;      /* bytes; 0: 8 GiB */
+    const char *session_dir;      /* of named sessions; NULL: the cache's, if there is one */
+    int64_t cache_dir_limit;      /* bytes of both; 0: 8 GiB */
     int32_t checkpoint_interval;  /* tokens between checkpoints of fixed state; 0: 256 */
     bool no_text;                 /* ids in, ids out: tokenizer and template are not built, and
                                      the model's info has none of them */
@@ -105,6 +106,7 @@ struct request_options {
     const char *client;           /* fairness key; copied; NULL: none */
     const char *name;             /* what engine_slots calls it; copied; NULL: nothing */
     const char *session;          /* holds the conversation afterwards; copied; NULL: none does */
+    bool session_strict;          /* DIVERGED unless the prompt's text goes on from the session's */
     int priority;                 /* 0 to 9 */
     int32_t lookup;               /* most drafted tokens; 0: the engine's setting; -1: none */
     const struct str *script;     /* raw text to replay instead of free generation; NULL: none */
@@ -164,13 +166,13 @@ void request_cancel(struct request *);                /* an EVENT_DONE follows *
  * that is running, so hold no lock that notify takes. */
 void request_drop(struct request *);
 
-/* Named sessions: conversations whose state stays in the folder of the disk cache until it is
- * deleted. request_options.session continues one, or begins it; a prompt that parts from it makes
- * it hold the new branch. One request at a time: CONFLICT. UNSUPPORTED: no cache folder; INVALID:
- * a bad name, or what is on disk is damaged. All of these may wait for a turn that is being
- * written, none for the device but those that change something, and they only between two passes.
- * A list has objects {name, model, tokens, bytes, created, updated, busy}, with a "damaged" reason
- * where there is one; one alone also has "client". */
+/* Named sessions: conversations whose state stays on disk until it is deleted.
+ * request_options.session continues one, or begins it; a prompt that parts from it makes it hold
+ * the new branch. One request at a time: CONFLICT. UNSUPPORTED: no folder; INVALID: a bad name, or
+ * what is on disk is damaged. All of these may wait for a turn that is being written, none for the
+ * device but those that change something, and they only between two passes. A list has objects
+ * {name, model, tokens, bytes, created, updated, busy}, with a "damaged" reason where there is one;
+ * one alone also has "client". */
 json_t *engine_sessions(struct engine *); /* sorted by name */
 MUST_CHECK enum status engine_session_show(struct engine *, const char *name, json_t **out,
                                            struct error *);

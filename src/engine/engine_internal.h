@@ -22,7 +22,7 @@ struct model_source;
 
 struct engine {
     struct engine_options options; /* texts point into `texts` */
-    char *texts[5];
+    char *texts[6];
     struct device *dev;
     struct disk_store *disk; /* NULL: nothing is kept on disk */
     pthread_t thread;

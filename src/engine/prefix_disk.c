@@ -28,7 +28,10 @@ void prefix_disk_attach(struct prefix_disk *d, struct disk_file *f, const int32_
     for (int32_t i = 0; i < f->n_records; i++) {
         const struct state_record *r = &f->record[i];
         struct prefix_node *n = prefix_disk_node(d, tokens, r->level, r->n_tokens, true);
-        if (n && !n->disk[r->kind].file)
+        struct disk_ref *ref = n ? &n->disk[r->kind] : NULL;
+        if (ref && ref->file && f->for_sessions && !ref->file->for_sessions)
+            disk_ref_drop(ref);
+        if (ref && !ref->file)
             disk_ref_set(f, i, n);
     }
 }

@@ -15,7 +15,8 @@ struct prefix_fetch {
 /* The node of tokens [64 level, 64 level + n); NULL: there is none. */
 struct prefix_node *prefix_disk_node(struct prefix_disk *d, const int32_t *tokens, int32_t level,
                                      int32_t n, bool make);
-/* Nodes that have no copy of the kind yet rely on the file's. */
+/* Nodes that have no copy of the kind yet rely on the file's; one that sessions may rely on is
+ * better than one that they may not. */
 void prefix_disk_attach(struct prefix_disk *d, struct disk_file *f, const int32_t *tokens);
 /* Files whose nodes found something better. */
 void prefix_disk_drop_idle_files(struct prefix_disk *d);

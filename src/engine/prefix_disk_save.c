@@ -34,7 +34,7 @@ static void give_up_session(struct prefix_disk *d, struct session *session,
 void prefix_disk_save(struct prefix_disk *d, const int32_t *tokens, int32_t n,
                       struct session *session)
 {
-    if (!d->store || n <= 0)
+    if (!d->store || n <= 0 || !(session || d->folder->cache.path))
         return;
     if (session)
         session_save_begin(disk_store_sessions(d->store), session);
@@ -64,8 +64,15 @@ static int32_t tokens_at(int32_t level, int32_t n)
     return MIN(n - level * STATE_PAGE_TOKENS, STATE_PAGE_TOKENS);
 }
 
+/* A session relies on files of its own folder only. */
+static bool is_kept(const struct prefix_node *n, enum state_kind kind, bool for_session)
+{
+    const struct disk_file *f = n->disk[kind].file;
+    return f && (f->for_sessions || !for_session);
+}
+
 /* Nodes along the tokens, as far as their pages can be had; returns their number. */
-static int32_t find_path(struct prefix_disk *d, const int32_t *tokens, int32_t n,
+static int32_t find_path(struct prefix_disk *d, const int32_t *tokens, int32_t n, bool for_session,
                          struct prefix_node **path)
 {
     struct prefix_node *at = &d->tree->root;
@@ -74,16 +81,17 @@ static int32_t find_path(struct prefix_disk *d, const int32_t *tokens, int32_t n
         at = prefix_tree_child(d->tree, at, tokens + level * STATE_PAGE_TOKENS, tokens_at(level, n),
                                false);
         if (!at || (d->tree->pool->has_full && at->page < 0 && !at->host_page &&
-                    !at->disk[STATE_PAGED].file))
+                    !is_kept(at, STATE_PAGED, for_session)))
             break;
         path[level] = at;
     }
     return level;
 }
 
-static bool is_new(const struct prefix_disk *d, const struct prefix_node *n, enum state_kind kind)
+static bool is_new(const struct prefix_disk *d, const struct prefix_node *n, enum state_kind kind,
+                   bool for_session)
 {
-    if (n->disk[kind].file || d->shape.bytes[kind] == 0)
+    if (is_kept(n, kind, for_session) || d->shape.bytes[kind] == 0)
         return false;
     if (kind == STATE_PAGED)
         return n->page >= 0 || n->host_page;
@@ -92,7 +100,7 @@ static bool is_new(const struct prefix_disk *d, const struct prefix_node *n, enu
 
 /* Only the window of the end is kept of sliding pages: a continuation needs no more. */
 static int32_t list_records(const struct prefix_disk *d, struct prefix_node **path,
-                            int32_t n_levels, struct state_record *out)
+                            int32_t n_levels, bool for_session, struct state_record *out)
 {
     int32_t n_records = 0, first_checkpoint = n_levels, n_found = 0;
     while (first_checkpoint > 0 && n_found < CHECKPOINTS)
@@ -104,7 +112,7 @@ static int32_t list_records(const struct prefix_disk *d, struct prefix_node **pa
             enum state_kind kind = (enum state_kind)k;
             bool wanted = kind == STATE_PAGED || (kind == STATE_WINDOW && i >= first_sliding) ||
                           (kind == STATE_FIXED && i >= first_checkpoint);
-            if (wanted && is_new(d, path[i], kind))
+            if (wanted && is_new(d, path[i], kind, for_session))
                 out[n_records++] = (struct state_record){ .level = i,
                                                           .n_tokens = path[i]->n_tokens,
                                                           .kind = kind };
@@ -163,7 +171,7 @@ static struct session_file *make_manifest(struct prefix_disk *d, struct session 
     m->client = json_incref(session->file.client);
     for (int32_t i = 0; i < n_levels; i++)
         for (int k = 0; k < STATE_FILE_KINDS; k++)
-            if (path[i]->disk[k].file)
+            if (is_kept(path[i], (enum state_kind)k, true))
                 session_file_add(m, disk_folder_name_of(path[i]->disk[k].file));
     disk_store_pin(d->store, m);
     return m;
@@ -180,8 +188,9 @@ static void begin(struct prefix_disk *d)
     size_t most = (size_t)(job->n + STATE_PAGE_TOKENS - 1) / STATE_PAGE_TOKENS;
     struct prefix_node **path = mem_array(struct prefix_node *, most);
     struct state_record *record = mem_array(struct state_record, most * STATE_FILE_KINDS);
-    int32_t n_levels = find_path(d, job->tokens, job->n, path);
-    int32_t n = n_levels > 0 ? list_records(d, path, n_levels, record) : 0;
+    bool for_session = job->session != NULL;
+    int32_t n_levels = find_path(d, job->tokens, job->n, for_session, path);
+    int32_t n = n_levels > 0 ? list_records(d, path, n_levels, for_session, record) : 0;
     touch_path(path, n_levels);
     struct session_file *manifest =
         job->session ? make_manifest(d, job->session, path, n_levels) : NULL;
@@ -192,7 +201,7 @@ static void begin(struct prefix_disk *d)
         struct disk_save *save = mem_new(struct disk_save);
         save->session = job->session;
         save->manifest = manifest;
-        save->path = disk_folder_new_path(d->folder, d->shape.fingerprint);
+        save->path = disk_folder_new_path(d->folder, d->shape.fingerprint, for_session);
         save->shape = &d->shape;
         save->tokens = job->tokens;
         save->n_tokens = MIN(job->n, n_levels * STATE_PAGE_TOKENS);
@@ -291,8 +300,8 @@ static void finish(struct prefix_disk *d)
         struct disk_file *f = disk_file_new(save->path, save->file_bytes, clock_unix());
         disk_file_set_records(f, save->record, save->n_records);
         save->record = NULL;
-        prefix_disk_attach(d, f, save->tokens);
         disk_folder_add(d->folder, f);
+        prefix_disk_attach(d, f, save->tokens);
         metrics_count(d->metrics, COUNTER_DISK_SAVES, 1);
         metrics_count(d->metrics, COUNTER_DISK_WRITTEN_BYTES, (uint64_t)save->file_bytes);
     }

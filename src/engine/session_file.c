@@ -75,6 +75,34 @@ void session_folder_list(const char *folder, void (*take)(void *user, const char
         closedir(dir);
 }
 
+/* NAME.session.0123456789abcdef.tmp */
+static bool is_half_written(struct str name)
+{
+    static const struct str end = { ".tmp", 4 };
+    size_t tail = 1 + 16 + end.len;
+    if (name.len <= tail || !str_ends(name, end))
+        return false;
+    for (size_t i = name.len - tail + 1; i < name.len - end.len; i++)
+        if (!is_letter_or_digit(name.ptr[i]))
+            return false;
+    name.len -= tail;
+    if (name.ptr[name.len] != '.' || !str_ends(name, STR(SESSION_SUFFIX)))
+        return false;
+    name.len -= sizeof(SESSION_SUFFIX) - 1;
+    return session_name_is_valid(name);
+}
+
+void session_folder_clean(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    while (dir && (entry = readdir(dir)) != NULL)
+        if (is_half_written(str_of(entry->d_name)))
+            (void)unlinkat(dirfd(dir), entry->d_name, 0);
+    if (dir)
+        closedir(dir);
+}
+
 /* --- the struct ----------------------------------------------------------------------------- */
 
 void session_file_release(struct session_file *f)
@@ -119,14 +147,14 @@ void session_file_copy(struct session_file *to, const struct session_file *from)
         session_file_add(to, from->file[i]);
 }
 
-json_t *session_file_describe(const struct session_file *f, const char *cache, const char *name)
+json_t *session_file_describe(const struct session_file *f, const char *files, const char *name)
 {
     int64_t bytes = 0;
     for (size_t i = 0; i < f->n_files; i++) {
         struct strbuf path;
         struct stat info;
         strbuf_init(&path, PATH_MAX);
-        strbuf_printf(&path, "%s/%s", cache, f->file[i]);
+        strbuf_printf(&path, "%s/%s", files, f->file[i]);
         if (lstat(path.ptr, &info) == 0)
             bytes += info.st_size;
         strbuf_release(&path);
@@ -334,8 +362,7 @@ static enum status write_text(const char *path, struct str text, struct error *e
     struct stat info;
     if (lstat(path, &info) == 0 && !S_ISREG(info.st_mode))
         return error_set(err, STATUS_INVALID, "%s: expected a regular file", path);
-    TRY(file_writer_open(&w, path, err));
-    (void)fchmod(w.fd, 0600); /* a conversation is nobody else's */
+    TRY(file_writer_open_private(&w, path, err));
     enum status status = file_writer_write(&w, text.ptr, text.len, err);
     if (status == STATUS_OK)
         return file_writer_commit(&w, err);

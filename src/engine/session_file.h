@@ -5,10 +5,10 @@
  *    "fingerprint": "16 digits",    see state_fingerprint.h
  *    "created": 0, "updated": 0,    seconds since 1970
  *    "tokens": [1, 2, ...],         the conversation from its start
- *    "files": ["....kv", ...],      of the folder above, which hold its state
+ *    "files": ["....kv", ...],      that hold its state
  *    "client": ...}                 any JSON that its owner keeps there; may be absent
  *
- * It lies in CACHE/sessions/NAME.session. Files of state are never changed, so a manifest is all
+ * disk_folder.h says where it lies. Files of state are never changed, so a manifest is all
  * that a session needs: a fork is a copy of it. A manifest is foreign input; the names of files in
  * it have the one form that a cache gives them, so that none leads out of the folder.
  * Ownership: session_file_release() frees the members. Threads: any, one at a time per struct. */
@@ -48,7 +48,7 @@ char *session_path(const char *folder, const char *name); /* the caller frees */
 MUST_CHECK enum status session_file_parse(struct session_file *f, const char *label,
                                           struct str text, struct error *err);
 void session_file_format(const struct session_file *f, struct strbuf *out);
-/* In `folder`, which is CACHE/sessions. NOT_FOUND: there is none. Never through a symbolic link. */
+/* In the folder of the manifests. NOT_FOUND: there is none. Never through a symbolic link. */
 MUST_CHECK enum status session_file_read(struct session_file *f, const char *folder,
                                          const char *name, struct error *err);
 /* Makes the folder if need be; the old manifest survives every failure. */
@@ -63,8 +63,11 @@ void session_file_release(struct session_file *f); /* a zeroed one is allowed */
 void session_folder_list(const char *folder, void (*take)(void *user, const char *name),
                          void *user);
 
-/* What is said of a session: {name, model, tokens, bytes, created, updated}. `cache` is the folder
- * of its files. */
-json_t *session_file_describe(const struct session_file *f, const char *cache, const char *name);
+/* Removes what a killed process left half written there. */
+void session_folder_clean(const char *folder);
+
+/* What is said of a session: {name, model, tokens, bytes, created, updated}. `files` is the folder
+ * of its state. */
+json_t *session_file_describe(const struct session_file *f, const char *files, const char *name);
 
 #endif

@@ -1,46 +1,46 @@
 #include "engine/session_folder.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "engine/disk_folder.h"
 #include "engine/session_file.h"
 
 struct change {
-    struct disk_folder cache;
-    char *folder; /* of the manifests */
+    struct disk_folder disk;
     const char *name;
 };
 
-static enum status begin(struct change *c, const char *cache, const char *name, struct error *err)
-{
-    struct stat info;
-    struct strbuf path;
-    *c = (struct change){ .name = name };
-    TRY(session_name_check(str_of(name), err));
-    if (stat(cache, &info) != 0 || !S_ISDIR(info.st_mode))
-        return error_set(err, STATUS_NOT_FOUND, "%s: there is no such folder", cache);
-    TRY(disk_folder_init(&c->cache, cache, INT64_MAX, NULL, err));
-    strbuf_init(&path, PATH_MAX);
-    strbuf_printf(&path, "%s/" SESSION_FOLDER, cache);
-    c->folder = strbuf_detach(&path);
-    return STATUS_OK;
-}
-
 static void end(struct change *c)
 {
-    disk_folder_release(&c->cache);
-    mem_free(c->folder);
+    disk_folder_release(&c->disk);
+}
+
+static enum status begin(struct change *c, const char *cache, const char *sessions,
+                         const char *name, struct error *err)
+{
+    *c = (struct change){ .name = name };
+    TRY(session_name_check(str_of(name), err));
+    const char *folder = sessions ? sessions : cache;
+    if (!file_is_directory(folder))
+        return error_set(err, STATUS_NOT_FOUND, "%s: there is no such folder", folder);
+    enum status status =
+        disk_folder_init(&c->disk, sessions ? NULL : cache, sessions, INT64_MAX, NULL, err);
+    if (status == STATUS_OK && !c->disk.manifests)
+        status = error_set(err, STATUS_IO, "%s", c->disk.fault);
+    if (status != STATUS_OK)
+        end(c);
+    return status;
 }
 
 static bool exists(const struct change *c, const char *name)
 {
     struct stat info;
-    char *path = session_path(c->folder, name);
+    char *path = session_path(c->disk.manifests, name);
     bool there = lstat(path, &info) == 0;
     mem_free(path);
     return there;
@@ -55,7 +55,7 @@ static enum status find(const struct change *c, struct error *err)
 
 static enum status remove_manifest(const struct change *c, struct error *err)
 {
-    char *path = session_path(c->folder, c->name);
+    char *path = session_path(c->disk.manifests, c->name);
     enum status status = unlink(path) == 0 ? STATUS_OK
                                            : error_set(err, STATUS_IO, "%s: cannot be removed: %s",
                                                        path, strerror(errno));
@@ -70,27 +70,27 @@ static enum status copy(const struct change *c, const char *to, struct error *er
     TRY(session_name_check(str_of(to), err));
     if (exists(c, to))
         return error_set(err, STATUS_CONFLICT, "session %s: there is one of this name", to);
-    TRY(session_file_read(&file, c->folder, c->name, err));
-    enum status status = session_file_write(&file, c->folder, to, err);
+    TRY(session_file_read(&file, c->disk.manifests, c->name, err));
+    enum status status = session_file_write(&file, c->disk.manifests, to, err);
     session_file_release(&file);
     return status;
 }
 
-enum status session_folder_fork(const char *cache, const char *name, const char *to,
-                                struct error *err)
+enum status session_folder_fork(const char *cache, const char *sessions, const char *name,
+                                const char *to, struct error *err)
 {
     struct change c;
-    TRY(begin(&c, cache, name, err));
+    TRY(begin(&c, cache, sessions, name, err));
     enum status status = copy(&c, to, err);
     end(&c);
     return status;
 }
 
-enum status session_folder_rename(const char *cache, const char *name, const char *to,
-                                  struct error *err)
+enum status session_folder_rename(const char *cache, const char *sessions, const char *name,
+                                  const char *to, struct error *err)
 {
     struct change c;
-    TRY(begin(&c, cache, name, err));
+    TRY(begin(&c, cache, sessions, name, err));
     enum status status = copy(&c, to, err);
     if (status == STATUS_OK)
         status = remove_manifest(&c, err);
@@ -105,20 +105,26 @@ static void pin(void *user, const char *name)
     struct change *c = user;
     struct session_file file;
     struct error err = { 0 };
-    enum status status = session_file_read(&file, c->folder, name, &err);
-    for (struct disk_file *f = c->cache.files; f; f = f->next)
-        f->pins += status != STATUS_OK || session_file_has(&file, disk_folder_name_of(f));
-    if (status == STATUS_OK)
-        session_file_release(&file);
+    if (session_file_read(&file, c->disk.manifests, name, &err) != STATUS_OK) {
+        for (struct disk_file *f = c->disk.files; f; f = f->next)
+            f->pins++;
+        return;
+    }
+    for (size_t i = 0; i < file.n_files; i++) {
+        struct disk_file *f = disk_folder_find(&c->disk, file.file[i]);
+        if (f)
+            f->pins++;
+    }
+    session_file_release(&file);
 }
 
 static void erase_files(struct change *c, const struct session_file *gone)
 {
-    session_folder_list(c->folder, pin, c);
+    session_folder_list(c->disk.manifests, pin, c);
     for (size_t i = gone->n_files; i > 0; i--) {
-        struct disk_file *f = disk_folder_find(&c->cache, gone->file[i - 1]);
+        struct disk_file *f = disk_folder_find(&c->disk, gone->file[i - 1]);
         if (f && f->pins == 0)
-            disk_folder_remove(&c->cache, f, true);
+            disk_folder_remove(&c->disk, f, true);
     }
 }
 
@@ -127,7 +133,7 @@ static enum status delete_session(struct change *c, struct error *err)
     struct session_file gone;
     struct error damage = { 0 };
     TRY(find(c, err));
-    enum status status = session_file_read(&gone, c->folder, c->name, &damage);
+    enum status status = session_file_read(&gone, c->disk.manifests, c->name, &damage);
     if (remove_manifest(c, err) != STATUS_OK) {
         if (status == STATUS_OK)
             session_file_release(&gone);
@@ -140,10 +146,11 @@ static enum status delete_session(struct change *c, struct error *err)
     return STATUS_OK;
 }
 
-enum status session_folder_delete(const char *cache, const char *name, struct error *err)
+enum status session_folder_delete(const char *cache, const char *sessions, const char *name,
+                                  struct error *err)
 {
     struct change c;
-    TRY(begin(&c, cache, name, err));
+    TRY(begin(&c, cache, sessions, name, err));
     enum status status = delete_session(&c, err);
     end(&c);
     return status;

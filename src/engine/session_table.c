@@ -79,18 +79,16 @@ static void read_one(void *user, const char *name)
               err.message);
 }
 
-void session_table_init(struct session_table *t, const char *cache, const struct log_sink *log)
+void session_table_init(struct session_table *t, const char *files, const char *folder,
+                        const struct log_sink *log)
 {
     *t = (struct session_table){ 0 };
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->changed, NULL);
-    if (!cache)
+    if (!folder)
         return;
-    struct strbuf path;
-    strbuf_init(&path, PATH_MAX);
-    strbuf_printf(&path, "%s/" SESSION_FOLDER, cache);
-    t->cache = mem_string(cache, strlen(cache));
-    t->folder = strbuf_detach(&path);
+    t->files = mem_string(files, strlen(files));
+    t->folder = mem_string(folder, strlen(folder));
     struct reading reading = { t, log };
     session_folder_list(t->folder, read_one, &reading);
 }
@@ -102,7 +100,7 @@ void session_table_release(struct session_table *t)
         t->first = s->next;
         free_session(s);
     }
-    mem_free(t->cache);
+    mem_free(t->files);
     mem_free(t->folder);
     pthread_mutex_destroy(&t->lock);
     pthread_cond_destroy(&t->changed);
@@ -115,7 +113,7 @@ static enum status check_name(const struct session_table *t, const char *name, s
     if (!t->folder)
         return error_set(err, STATUS_UNSUPPORTED,
                          "session: sessions are kept on disk only: none without a folder "
-                         "(--cache-dir DIR)");
+                         "(--session-dir DIR)");
     return session_name_check(str_of(name), err);
 }
 
@@ -177,7 +175,7 @@ static enum status look_at_files(struct session_table *t, struct session *s,
         struct strbuf path;
         struct state_file index;
         strbuf_init(&path, PATH_MAX);
-        strbuf_printf(&path, "%s/%s", t->cache, s->file.file[i]);
+        strbuf_printf(&path, "%s/%s", t->files, s->file.file[i]);
         status = state_file_open(&index, path.ptr, shape, err);
         if (status == STATUS_OK) {
             note_pages(&s->file, &index, shape->page_tokens, there);
@@ -306,6 +304,15 @@ void session_let_go(struct session_table *t, struct session *s)
     pthread_mutex_unlock(&t->lock);
 }
 
+enum status session_settle(struct session_table *t, const struct session *s, struct error *err)
+{
+    pthread_mutex_lock(&t->lock);
+    (void)find_saved(t, s->name);
+    enum status status = s->n_saving > 0 ? in_use(err, s->name) : STATUS_OK;
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
 /* --- saving --------------------------------------------------------------------------------- */
 
 void session_save_begin(struct session_table *t, struct session *s)
@@ -362,7 +369,7 @@ enum status session_check(struct session_table *t, const struct session *s, stru
 
 static json_t *describe(const struct session_table *t, const struct session *s)
 {
-    json_t *value = s->stored ? session_file_describe(&s->file, t->cache, s->name)
+    json_t *value = s->stored ? session_file_describe(&s->file, t->files, s->name)
                               : json_pack("{s:s}", "name", s->name);
     json_object_set_new(value, "busy", json_boolean(s->busy));
     if (s->fault)

@@ -34,14 +34,15 @@ struct session {
 struct session_table {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    char *cache, *folder; /* NULL: no sessions are kept */
+    char *files, *folder; /* of the state and of the manifests; NULL: no sessions are kept */
     struct session *first;
     int n;
 };
 
-/* Reads the manifests below `cache` (NULL: none); what is wrong with one is logged and kept as its
- * fault. */
-void session_table_init(struct session_table *t, const char *cache, const struct log_sink *log);
+/* Reads the manifests in `folder` (NULL: none), whose files are in `files`; what is wrong with one
+ * is logged and kept as its fault. */
+void session_table_init(struct session_table *t, const char *files, const char *folder,
+                        const struct log_sink *log);
 void session_table_release(struct session_table *t); /* nobody uses one any more */
 
 /* For a request; one of a new name is made. CONFLICT: in use; INVALID: a bad name, or damaged;
@@ -56,6 +57,10 @@ MUST_CHECK enum status session_take(struct session_table *t, const char *name, s
 MUST_CHECK enum status session_take_new(struct session_table *t, const char *name,
                                         struct session **out, struct error *err);
 void session_let_go(struct session_table *t, struct session *s);
+/* Of one that is claimed: what it was saved with last is in `file` now. CONFLICT: the disk takes
+ * too long. */
+MUST_CHECK enum status session_settle(struct session_table *t, const struct session *s,
+                                      struct error *err);
 
 /* Between claim and let_go: a save is on its way, and ends later. */
 void session_save_begin(struct session_table *t, struct session *s);

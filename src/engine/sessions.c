@@ -1,5 +1,6 @@
 #include "engine/sessions.h"
 
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -7,18 +8,72 @@
 #include "base/mem.h"
 #include "engine/disk_folder.h"
 #include "engine/disk_store.h"
+#include "engine/request.h"
 #include "engine/session_table.h"
 
 enum status sessions_available(const struct engine *e, struct error *err)
 {
-    if (e->disk && disk_store_folder(e->disk))
+    const char *fault = e->disk ? disk_store_fault(e->disk) : NULL;
+    if (e->disk && !fault)
         return STATUS_OK;
+    if (fault)
+        return error_set(err, STATUS_UNSUPPORTED, "session: none can be kept: %s", fault);
     return error_set(err, STATUS_UNSUPPORTED,
-                     "session: named sessions live in the folder of the disk cache: expected "
+                     "session: named sessions live in a folder: expected --session-dir DIR or "
                      "--cache-dir DIR, found %s",
-                     e->disk               ? "one that cannot be used"
-                     : e->options.no_reuse ? "--no-cache-prompt"
-                                           : "none");
+                     e->options.no_reuse ? "--no-cache-prompt" : "none");
+}
+
+/* --- strictness ----------------------------------------------------------------------------- */
+
+struct spelling {
+    const struct tokenizer *tokenizer;
+    const int32_t *ids;
+    int32_t n;
+    struct str rest; /* of the id before */
+};
+
+/* -1: the end. */
+static int next_byte(struct spelling *s)
+{
+    for (; s->rest.len == 0 && s->n > 0; s->n--)
+        s->rest = tokenizer_bytes(s->tokenizer, *s->ids++);
+    if (s->rest.len == 0)
+        return -1;
+    s->rest.len--;
+    return (unsigned char)*s->rest.ptr++;
+}
+
+/* A client sends back text, which need not become the ids that were generated. */
+static bool is_extended(const struct session_file *kept, const struct request *r, int32_t *n_alike)
+{
+    int32_t n = 0;
+    while (n < MIN(kept->n_tokens, r->n_prompt) && kept->tokens[n] == r->tokens[n])
+        n++;
+    *n_alike = n;
+    if (n == kept->n_tokens || !r->detokenizer.tokenizer)
+        return n == kept->n_tokens;
+    struct spelling old = { r->detokenizer.tokenizer, kept->tokens + n, kept->n_tokens - n, { 0 } };
+    struct spelling new = { r->detokenizer.tokenizer, r->tokens + n, r->n_prompt - n, { 0 } };
+    int byte;
+    while ((byte = next_byte(&old)) >= 0)
+        if (byte != next_byte(&new))
+            return false;
+    return true;
+}
+
+enum status sessions_check_extended(const struct engine *e, const struct request *r,
+                                    struct error *err)
+{
+    int32_t n_alike;
+    const struct session *s = r->session;
+    TRY(session_settle(disk_store_sessions(e->disk), s, err));
+    if (!s->stored || is_extended(&s->file, r, &n_alike))
+        return STATUS_OK;
+    return error_set(err, STATUS_DIVERGED,
+                     "session %s: expected a prompt that begins with the %d tokens of the session, "
+                     "found %d tokens of which the first %d are the same",
+                     s->name, s->file.n_tokens, r->n_prompt, n_alike);
 }
 
 static void lock_device(struct engine *e)
@@ -67,9 +122,10 @@ static enum status unlink_manifest(const struct session_table *t, const char *na
                                    struct error *err)
 {
     char *path = session_path(t->folder, name);
-    bool gone = unlink(path) == 0 || access(path, F_OK) != 0;
+    bool gone = unlink(path) == 0 || errno == ENOENT || errno == ENOTDIR;
     enum status status =
-        gone ? STATUS_OK : error_set(err, STATUS_IO, "%s: cannot be removed", path);
+        gone ? STATUS_OK
+             : error_set(err, STATUS_IO, "%s: cannot be removed: %s", path, strerror(errno));
     mem_free(path);
     return status;
 }

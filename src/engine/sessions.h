@@ -8,5 +8,8 @@
 
 /* UNSUPPORTED: there is no folder to keep them in. */
 MUST_CHECK enum status sessions_available(const struct engine *e, struct error *err);
+/* DIVERGED: the prompt's text does not begin with that of the session which it has claimed. */
+MUST_CHECK enum status sessions_check_extended(const struct engine *e, const struct request *r,
+                                               struct error *err);
 
 #endif

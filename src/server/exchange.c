@@ -219,6 +219,7 @@ void exchange_error_from(struct exchange *x, const struct error *err)
         status = 404;
         break;
     case STATUS_CONFLICT:
+    case STATUS_DIVERGED:
         status = 409;
         break;
     case STATUS_EXHAUSTED:

@@ -187,7 +187,7 @@ static enum status submit(struct exchange *x, struct generation *g, int32_t max_
                 .n_stop = g->fields.n_stop, .n_logprobs = g->n_logprobs,
                 .echo_logprobs = g->echo_logprobs, .client = x->client, .name = g->id,
                 .priority = g->fields.priority, .lookup = g->fields.lookup,
-                .session = g->fields.session,
+                .session = g->fields.session, .session_strict = g->fields.session_strict,
                 .no_reuse = !g->fields.cache_prompt,
                 .script = g->script.ptr ? &g->script : NULL, .notify = wake, .notify_user = x,
             };
@@ -259,6 +259,8 @@ bool generation_start(struct exchange *x, struct generation *g)
     if (submit(x, g, max_tokens, &err) != STATUS_OK) {
         if (err.status == STATUS_CONFLICT)
             exchange_error(x, 409, "session", "session_conflict", "%s", err.message);
+        else if (err.status == STATUS_DIVERGED)
+            exchange_error(x, 409, "session", "session_diverged", "%s", err.message);
         else
             exchange_error_from(x, &err);
         return false;

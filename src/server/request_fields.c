@@ -261,7 +261,6 @@ static enum status refuse_unsupported(const json_t *body, struct request_fields 
     };
     static const char *const present[] = {
         "samplers", "lora", "grammar", "json_schema", "audio", "web_search_options",
-        "session_strict",
     };
     for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
         const json_t *value = field_get(body, numbers[i].name);
@@ -301,6 +300,7 @@ static enum status read_small(const json_t *body, struct request_fields *f, stru
     } switches[] = {
         { "ignore_eos", &f->ignore_eos },
         { "cache_prompt", &f->cache_prompt },
+        { "session_strict", &f->session_strict },
         { "stream", &f->stream },
         { "timings_per_token", &f->timings_per_token },
         { "prefill_progress", &f->prefill_progress },
@@ -333,9 +333,11 @@ static enum status read_small(const json_t *body, struct request_fields *f, stru
 static enum status read_session(const json_t *body, struct request_fields *f, struct error *err)
 {
     const json_t *name = field_get(body, "session");
+    snprintf(f->param, sizeof f->param, name ? "session" : "session_strict");
+    if (!name && f->session_strict)
+        return error_set(err, STATUS_INVALID, "session_strict: expected a session, too");
     if (!name)
         return STATUS_OK;
-    snprintf(f->param, sizeof f->param, "session");
     if (!json_is_string(name))
         return error_set(err, STATUS_INVALID, "session: expected a name");
     TRY(session_name_check(json_str(name), err));

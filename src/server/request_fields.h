@@ -24,6 +24,7 @@ struct request_fields {
     int32_t lookup; /* as in request_options */
     bool cache_prompt;
     const char *session; /* a name that is valid; NULL: none */
+    bool session_strict;
     struct logit_bias bias[LIMIT_LOGIT_BIAS];
     char param[64]; /* the field that an error is about */
 };

@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 
@@ -99,7 +100,11 @@ def branch(folder):
     text = make(folder)
     other = more(conversation(), text, "Tell me about the sea.")
     with serve(folder) as server:
-        _, cached, n = told(ask(server, more(conversation(), text), "story"))
+        told(ask(server, more(conversation(), text), "story", session_strict=True))
+        status, answer = ask(server, other, "story", session_strict=True)
+        case("strict: a branch is 409", status == 409, (status, answer))
+        code = answer["error"].get("code")
+        case("session_diverged", code == "session_diverged", answer)
         _, cached, n = told(ask(server, other, "story"))
         case("another branch reuses what is common", n * 0.6 < cached < n, (cached, n))
     with serve(folder) as server:
@@ -141,6 +146,36 @@ def fork(folder):
         case("the last one takes all its files", files(folder) == [], files(folder))
         status, answer = server.json("GET", "/v1/sessions/tale/fork")
         case("fork is a POST", status == 405, (status, answer))
+
+
+def own_folder(folder):
+    mine = ["--session-dir", folder + "/sessions"]
+    with Server(MODEL, *FLAGS, *mine) as server:
+        text = told(ask(server, conversation(), "story"))[0]
+        told(ask(server, conversation(1)))
+        server.stop()
+        case("no cache: only the session is kept", len(files(mine[1])) == 1, files(mine[1]))
+    modes = [os.stat(f).st_mode & 0o777 for f in [mine[1], *glob.glob(mine[1] + "/*")]]
+    case("0700 and 0600", modes == [0o700, 0o600, 0o600], modes)
+    with serve(folder + "/cache", *mine) as server:
+        second = subprocess.run(
+            [server.process.args[0], "serve", MODEL, "--port", "0", *mine],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        case("one process has it", second.returncode == 1, second.stderr)
+        case("it is named", mine[1] + ": another process" in second.stderr, second.stderr)
+        _, cached, n = told(ask(server, more(conversation(), text), "story"))
+        case("its own folder restores it", cached > n * 0.9 - 16, (cached, n))
+        again = conversation(2)
+        told(ask(server, again))
+        wait_until(lambda: files(folder + "/cache"), 5)
+        told(ask(server, again, "second"))
+        case("both are there", names(server) == ["second", "story"], names(server))
+        case("what a session needs is not left to the cache", len(files(mine[1])) == 3)
+        server.json("DELETE", "/v1/sessions/second")
+        case("it goes with it", len(files(mine[1])) == 2, files(mine[1]))
 
 
 def two_at_once(folder):
@@ -209,7 +244,9 @@ def bad_names(folder):
                 "POST", "/v1/sessions/" + "x" * 64 + "/fork", {"name": name}
             )
             case(f"no fork to {name!r}", status == 400, (status, answer))
-        for extra in ({"n": 2}, {"cache_prompt": False}, {"session_strict": True}):
+        status, answer = ask(server, conversation(), session_strict=True)
+        case("session_strict needs a session", status == 400, (status, answer))
+        for extra in ({"n": 2}, {"cache_prompt": False}, {"session_strict": 1}):
             status, answer = ask(server, conversation(), "y", **extra)
             case(f"refused with {extra}", status == 400, (status, answer))
         body = {"prompt": ["a", "b"], "session": "y", "max_tokens": 1}
@@ -243,7 +280,7 @@ def no_folder(_):
     with Server(MODEL, *FLAGS) as server:
         status, answer = ask(server, conversation(), "story")
         case("without a folder: 400", status == 400, (status, answer))
-        case("which names the flag", "--cache-dir" in answer["error"]["message"], answer)
+        case("which names the flag", "--session-dir" in answer["error"]["message"], answer)
         case("and an empty list", names(server) == [])
         status, answer = server.json("DELETE", "/v1/sessions/story")
         case("nothing to delete", status == 400, (status, answer))
@@ -323,6 +360,7 @@ def main():
         ("restart", restart),
         ("branch", branch),
         ("fork", fork),
+        ("own folder", own_folder),
         ("killed", killed),
         ("two", two_at_once),
         ("names", bad_names),

@@ -90,8 +90,10 @@ def test_settings(folder):
          all(f"/{c}" in out for c in COMMANDS), out + err)
     code, out, err = chat(folder, ["<think>\nhm\n</think>\n\nYes."], "/thinking hide\nhi\n")
     case("/thinking hide", code == 0 and out == "Yes.\n", out + err)
-    code, out, err = run("chat", MODEL, "--session", "x")
-    case("--session alone is refused", code == 2 and "--cache-dir" in err, err)
+    code, out, err = run("chat", MODEL, "--session", "x", env={"HOME": "", "XDG_STATE_HOME": ""})
+    case("--session without a home", code == 1 and "--session-dir" in err, err)
+    code, out, err = run("chat", MODEL, "--session-strict")
+    case("--session-strict alone is refused", code == 2 and "--session NAME" in err, err)
     code, out, err = run("chat", MODEL, "--session", "../x", "--cache-dir", folder)
     case("--session of a bad name", code == 2 and "--session" in err and
          not os.path.exists(os.path.join(folder, "sessions")), err)
@@ -142,6 +144,31 @@ def test_session(folder):
     code, out, err = chat(folder, ["A."], "hi\n", "--session", "cleo", "--cache-dir", cache)
     case("a damaged one is an error", code == 1 and out == "" and "damaged" in err, out + err)
     case("which can be deleted", sessions("delete", "cleo")[0] == 0)
+
+
+def test_session_folder(folder):
+    os.environ["XDG_STATE_HOME"] = folder
+    own = os.path.join(folder, "ingot", "sessions")
+    keep = ["--session", "anna", "--session-strict"]
+    code, out, err = chat(folder, ["Hi Anna."], "I am Anna.\n", *keep)
+    case("a session in the state folder", code == 0 and
+         stat.S_IMODE(os.stat(own).st_mode) == 0o700 and
+         {stat.S_IMODE(os.stat(f).st_mode) for f in glob.glob(own + "/*")} == {0o600}, out + err)
+    code, out, err = run("sessions", "show", "anna")
+    case("sessions looks there, too", code == 0 and "Hi Anna." in out, out + err)
+    code, out, err = chat(folder, ["", "Anna."], "Who am I?\n", *keep)
+    case("strict: what extends it is answered", code == 0 and out == "Anna.\n", out + err)
+    code, out, err = chat(folder, ["A."], "hi\n", *keep, "--system", "Be brief.")
+    case("strict: what does not is refused", code == 1 and out == "" and "begins with" in err,
+         out + err)
+    link = os.path.join(folder, "link")
+    os.symlink(own, link)
+    for path in (link, link + "/"):
+        code, out, err = chat(folder, ["A."], "hi\n", "--session", "anna", "--session-dir", path)
+        case("a link is not followed", code == 1 and out == "" and "cannot be opened" in err,
+             out + err)
+    code, out, err = chat(folder, ["A."], "hi\n", "--session", "anna", "--session-dir", MODEL)
+    case("nor is a file a folder", code == 1 and out == "" and "cannot be opened" in err, out + err)
 
 
 class Terminal:
@@ -242,6 +269,8 @@ if MODEL:
         test_settings(temporary)
     with tempfile.TemporaryDirectory() as temporary:
         test_session(temporary)
+    with tempfile.TemporaryDirectory() as temporary:
+        test_session_folder(temporary)
     with tempfile.TemporaryDirectory() as temporary:
         test_terminal(temporary)
 else:

@@ -210,6 +210,28 @@ static void on_disk(void **state)
     session_file_release(&f);
 }
 
+/* Of what a killed process left, only that goes which is ours. */
+static void half_written(void **state)
+{
+    static const char *const gone = "a.session.0123456789abcdef.tmp";
+    static const char *const stays[] = { "a.session", "a.session.tmp", "a.0123456789abcdef.tmp" };
+    char folder[64], path[128];
+    (void)state;
+    folder_of(folder, sizeof(folder));
+    for (size_t i = 0; i <= ARRAY_SIZE(stays); i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, i ? stays[i - 1] : gone);
+        fclose(fopen(path, "w"));
+    }
+    session_folder_clean(folder);
+    snprintf(path, sizeof(path), "%s/%s", folder, gone);
+    assert_int_not_equal(access(path, F_OK), 0);
+    for (size_t i = 0; i < ARRAY_SIZE(stays); i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, stays[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    rmdir(folder);
+}
+
 static void one_user(void **state)
 {
     struct session_table t;
@@ -218,11 +240,11 @@ static void one_user(void **state)
     struct error err = { 0 };
     char folder[64];
     (void)state;
-    session_table_init(&t, NULL, NULL);
+    session_table_init(&t, NULL, NULL, NULL);
     assert_int_equal(session_claim(&t, "a", &shape, &a, &err), STATUS_UNSUPPORTED);
     session_table_release(&t);
     folder_of(folder, sizeof(folder));
-    session_table_init(&t, folder, NULL);
+    session_table_init(&t, folder, folder, NULL);
     assert_int_equal(session_claim(&t, "../a", &shape, &a, &err), STATUS_INVALID);
     assert_int_equal(session_claim(&t, "a", &shape, &a, &err), STATUS_OK);
     assert_int_equal(session_claim(&t, "a", &shape, &b, &err), STATUS_CONFLICT);
@@ -269,7 +291,7 @@ static void missing_files(void **state)
     snprintf(sessions, sizeof(sessions), "%s/sessions", folder);
     fill(&f);
     assert_int_equal(session_file_write(&f, sessions, "a", &err), STATUS_OK);
-    session_table_init(&t, folder, NULL);
+    session_table_init(&t, folder, sessions, NULL);
     for (int i = 0; i < 2; i++)
         assert_int_equal(session_claim(&t, "a", &shape, &s, &err), STATUS_INVALID);
     json_t *list = session_table_list(&t);
@@ -288,9 +310,9 @@ static void missing_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),         cmocka_unit_test(round_trip), cmocka_unit_test(damage),
-        cmocka_unit_test(hostile),       cmocka_unit_test(on_disk),    cmocka_unit_test(one_user),
-        cmocka_unit_test(missing_files),
+        cmocka_unit_test(names),         cmocka_unit_test(round_trip),   cmocka_unit_test(damage),
+        cmocka_unit_test(hostile),       cmocka_unit_test(on_disk),      cmocka_unit_test(one_user),
+        cmocka_unit_test(missing_files), cmocka_unit_test(half_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
