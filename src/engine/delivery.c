@@ -22,6 +22,7 @@ static void fork_followers(struct scheduler *s, struct request *leader, const fl
         residency_enter(s, r, q);
         s->plan[s->n_running - 1] = (struct plan_row){ 0 };
         r->cached_tokens = r->n_prompt;
+        r->cache_source = CACHE_LIVE;
         r->prompt_done = true;
         r->prompt_ns = clock_ns();
         enum finish_reason finish;

@@ -128,8 +128,13 @@ enum event_kind {
     EVENT_TOKEN,    /* one token, with the text it releases (may be empty) */
     EVENT_DONE,
 };
+/* Where the reused beginning of a prompt was: with a request that ran, in pages that were kept, in
+ * host memory, on disk, or there as a named session. Of several places the last of these. */
+enum cache_source { CACHE_NONE, CACHE_LIVE, CACHE_PAGES, CACHE_HOST, CACHE_DISK, CACHE_SESSION };
+const char *cache_source_name(enum cache_source); /* "host"; NULL: nothing was reused */
 struct request_usage {
     int32_t prompt_tokens, cached_tokens, completion_tokens, drafted_tokens, accepted_tokens;
+    enum cache_source cache_source;
     double queue_ms, prompt_ms, first_token_ms, decode_ms;
 };
 struct event {

@@ -132,10 +132,26 @@ static void log_miss(struct scheduler *s, const struct request *r)
     strbuf_release(&asked);
 }
 
-static enum status take(struct scheduler *s, struct request *r, struct prefix_match *match,
-                        bool from_disk, struct error *err)
+static void count_hit(struct scheduler *s, struct request *r, enum cache_source source,
+                      int32_t n_tokens)
 {
-    struct engine_metrics *metrics = &s->engine->metrics;
+    static const enum engine_counter hits[] = {
+        [CACHE_LIVE] = COUNTER_HITS_LIVE,       [CACHE_PAGES] = COUNTER_HITS_PAGES,
+        [CACHE_HOST] = COUNTER_HITS_HOST,       [CACHE_DISK] = COUNTER_HITS_DISK,
+        [CACHE_SESSION] = COUNTER_HITS_SESSION,
+    };
+    metrics_count(&s->engine->metrics, hits[source], 1);
+    metrics_count(&s->engine->metrics, COUNTER_CACHED_TOKENS, (uint64_t)n_tokens);
+    if (r->preempted)
+        return;
+    r->cached_tokens += n_tokens;
+    r->cache_source = MAX(r->cache_source, source);
+}
+
+/* `source`: where it was before it came into the tree. */
+static enum status take(struct scheduler *s, struct request *r, struct prefix_match *match,
+                        enum cache_source source, struct error *err)
+{
     int32_t had = r->sequence->n_past;
     bool from_host;
     if (had > 0)
@@ -143,17 +159,12 @@ static enum status take(struct scheduler *s, struct request *r, struct prefix_ma
     TRY(prefix_tree_take(&s->prefixes, r->tokens, most_reusable(r), r->sequence, match, &from_host,
                          err));
     int32_t gained = MAX(MIN(match->n_tokens, r->n_prompt) - had, 0);
-    if (had > 0 && match->n_tokens == 0 && !r->preempted)
+    if (had > 0 && match->n_tokens == 0 && !r->preempted) {
         r->cached_tokens = 0; /* pages were missing: it is read from its first token */
-    if (gained == 0)
-        return STATUS_OK;
-    metrics_count(metrics, from_disk && r->session ? COUNTER_HITS_SESSION
-                           : from_disk             ? COUNTER_HITS_DISK
-                           : from_host             ? COUNTER_HITS_HOST
-                                                   : COUNTER_HITS_PAGES, 1);
-    metrics_count(metrics, COUNTER_CACHED_TOKENS, (uint64_t)gained);
-    if (!r->preempted)
-        r->cached_tokens += gained;
+        r->cache_source = CACHE_NONE;
+    }
+    if (gained > 0)
+        count_hit(s, r, from_host ? MAX(source, CACHE_HOST) : source, gained);
     return STATUS_OK;
 }
 
@@ -171,11 +182,12 @@ static bool wait_for_disk(struct scheduler *s, struct request *r)
 /* False: it goes on waiting. */
 static bool fetch_is_over(struct scheduler *s, struct request *r)
 {
-    bool from_disk = false;
+    enum cache_source source = CACHE_PAGES;
     if (r->fetch) {
         if (!prefix_fetch_over(r->fetch))
             return false;
-        from_disk = prefix_fetch_blocks(r->fetch) > 0;
+        if (prefix_fetch_blocks(r->fetch) > 0)
+            source = r->session ? CACHE_SESSION : CACHE_DISK;
         prefix_reuse_forget(s, r);
         r->fetched = true;
     } else if (wait_for_disk(s, r)) {
@@ -183,7 +195,7 @@ static bool fetch_is_over(struct scheduler *s, struct request *r)
     }
     struct prefix_match match;
     struct error err = { 0 };
-    if (take(s, r, &match, from_disk, &err) != STATUS_OK)
+    if (take(s, r, &match, source, &err) != STATUS_OK)
         log_write(s->engine->options.log, LOG_WARNING, "prefix: %s", err.message);
     return true;
 }
@@ -209,7 +221,7 @@ enum status prefix_reuse_attach(struct scheduler *s, struct request *r, struct e
     log_miss(s, r);
     if (wait_for_disk(s, r))
         return STATUS_OK;
-    return take(s, r, &match, false, err);
+    return take(s, r, &match, CACHE_PAGES, err);
 }
 
 static int32_t common(const struct request *a, const struct request *b)
@@ -262,7 +274,7 @@ static bool is_ready(struct scheduler *s, int32_t index)
     r->waits_prefix = false;
     struct prefix_match match = prefix_tree_find(&s->prefixes, r->tokens, most_reusable(r));
     struct error err = { 0 };
-    if (match.n_tokens > r->sequence->n_past && take(s, r, &match, false, &err) != STATUS_OK)
+    if (match.n_tokens > r->sequence->n_past && take(s, r, &match, CACHE_LIVE, &err) != STATUS_OK)
         log_write(s->engine->options.log, LOG_WARNING, "prefix: %s", err.message);
     return true;
 }

@@ -205,6 +205,12 @@ static void measure(struct engine_metrics *m, const struct request *r)
     }
 }
 
+const char *cache_source_name(enum cache_source source)
+{
+    static const char *const names[] = { NULL, "live", "pages", "host", "disk", "session" };
+    return names[source];
+}
+
 void request_finish(struct request *r, enum finish_reason finish, const struct error *err)
 {
     uint64_t now = clock_ns();
@@ -216,6 +222,7 @@ void request_finish(struct request *r, enum finish_reason finish, const struct e
     r->usage = (struct request_usage){
         .prompt_tokens = r->n_prompt,
         .cached_tokens = r->cached_tokens,
+        .cache_source = r->cache_source,
         .completion_tokens = r->n_tokens - r->n_prompt,
         .drafted_tokens = r->n_drafted,
         .accepted_tokens = r->n_accepted,

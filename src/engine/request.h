@@ -65,6 +65,7 @@ struct request {
     int32_t n_rows_seen;             /* prompt rows whose logits were handed out */
     struct sequence *sequence;       /* NULL: not resident */
     int32_t cached_tokens;
+    enum cache_source cache_source;
     struct detokenizer detokenizer;
     struct stop_matcher stops;
     struct strbuf piece;             /* text of the newest token */

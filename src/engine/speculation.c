@@ -4,7 +4,7 @@
 
 #define HIT_RATE_FIRST 0.7
 #define FRESHNESS (1.0 / 16)
-/* Guesses before a verdict, and the tokens for which it holds. */
+/* Guesses before a verdict, and the tokens for which it holds; so long a record is believed. */
 #define TRIAL 32
 #define VERDICT_TOKENS 2048
 /* While a price is only extrapolated, sure guesses are tried all the same. */
@@ -37,11 +37,20 @@ double speculation_price(const struct pass_cost *c, int32_t n_rows, int32_t n_an
     return price > PRICE_MOST ? PRICE_MOST : price < 0 ? 0 : price;
 }
 
+static void forget_record(struct speculation *s)
+{
+    s->hit_rate = HIT_RATE_FIRST;
+    s->balance = 0;
+    s->n_tested = 0;
+}
+
 int32_t speculation_draft(struct speculation *s, int32_t *tokens, int32_t n, int32_t most,
                           double price)
 {
     if (n < s->asleep_until)
         return 0;
+    if (n >= s->tested_at + VERDICT_TOKENS)
+        forget_record(s);
     struct draft draft = { 0 };
     s->drafter->ops->observe(s->drafter, tokens, n);
     s->drafter->ops->propose(s->drafter, tokens, n, MIN(most, s->most), &draft);
@@ -65,6 +74,7 @@ void speculation_note(struct speculation *s, int32_t n_drafted, int32_t n_right,
         s->hit_rate += FRESHNESS * ((i < n_right ? 1.0 : 0.0) - s->hit_rate);
     s->balance += n_right - price * (n_drafted + n_again);
     s->n_tested += n_drafted;
+    s->tested_at = n_drafted > 0 ? n : s->tested_at;
     if (s->n_tested < TRIAL)
         return;
     if (s->balance < 0) {

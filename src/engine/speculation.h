@@ -20,6 +20,7 @@ struct speculation {
     double hit_rate;      /* of a guess whose predecessors were right */
     double balance;       /* passes saved less their price, since the last verdict */
     int32_t n_tested;     /* guesses since the last verdict */
+    int32_t tested_at;    /* tokens of the sequence when a guess was last tested */
     int32_t asleep_until; /* tokens of the sequence; 0: awake */
 };
 

@@ -277,6 +277,7 @@ struct request_usage generation_usage(const struct generation *g)
         if (i % g->fields.n == 0) {
             sum.prompt_tokens += u->prompt_tokens;
             sum.cached_tokens += u->cached_tokens;
+            sum.cache_source = MAX(sum.cache_source, u->cache_source);
         }
         sum.completion_tokens += u->completion_tokens;
         sum.drafted_tokens += u->drafted_tokens;
@@ -308,10 +309,11 @@ json_t *generation_timings_json(const struct generation *g)
 {
     struct request_usage u = generation_usage(g);
     int32_t read = u.prompt_tokens - u.cached_tokens;
-    return json_pack("{s:i,s:f,s:f,s:i,s:f,s:f,s:i,s:i,s:i,s:f,s:f}", "prompt_n", read, "prompt_ms",
-                     u.prompt_ms, "prompt_per_second", rate(read, u.prompt_ms), "predicted_n",
-                     u.completion_tokens, "predicted_ms", u.decode_ms, "predicted_per_second",
-                     rate(u.completion_tokens, u.decode_ms), "cache_n", u.cached_tokens, "draft_n",
+    return json_pack("{s:i,s:f,s:f,s:i,s:f,s:f,s:i,s:s?,s:i,s:i,s:f,s:f}", "prompt_n", read,
+                     "prompt_ms", u.prompt_ms, "prompt_per_second", rate(read, u.prompt_ms),
+                     "predicted_n", u.completion_tokens, "predicted_ms", u.decode_ms,
+                     "predicted_per_second", rate(u.completion_tokens, u.decode_ms), "cache_n",
+                     u.cached_tokens, "cache_source", cache_source_name(u.cache_source), "draft_n",
                      u.drafted_tokens, "draft_n_accepted", u.accepted_tokens, "ttft_ms",
                      u.first_token_ms, "queue_ms", u.queue_ms);
 }

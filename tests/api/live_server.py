@@ -136,6 +136,11 @@ def told(reply):
     )
 
 
+def cache_source(reply):
+    """Where the reused tokens of the same were; None: nothing was reused."""
+    return reply[1]["timings"]["cache_source"]
+
+
 def events(body):
     """The data of each server-sent event."""
     return [line[6:] for line in body.decode().split("\n") if line.startswith("data: ")]

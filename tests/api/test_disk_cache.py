@@ -13,7 +13,15 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from live_server import ROOT, Cases, Server, real_model, told, wait_until  # noqa: E402
+from live_server import (
+    ROOT,
+    Cases,
+    Server,
+    cache_source,
+    real_model,
+    told,
+    wait_until,
+)  # noqa: E402
 
 cases = Cases()
 case = cases.case
@@ -26,10 +34,14 @@ def conversation(seed=0):
     return [{"role": "user", "content": f"Story {seed}. {STORY} How many ships were there?"}]
 
 
+def post(server, messages, n=12):
+    body = {"messages": messages, "max_tokens": n, "temperature": 0, "ignore_eos": True}
+    return server.json("POST", "/v1/chat/completions", body)
+
+
 def ask(server, messages, n=12):
     """(text, cached tokens, prompt tokens)"""
-    body = {"messages": messages, "max_tokens": n, "temperature": 0, "ignore_eos": True}
-    return told(server.json("POST", "/v1/chat/completions", body))
+    return told(post(server, messages, n))
 
 
 def more(messages, text):
@@ -55,7 +67,9 @@ def restart(folder):
     text = fill(folder)[0][0]
     messages = more(conversation(), text)
     with Server(MODEL, *FLAGS, "--cache-dir", folder) as server:
-        after, cached, n = ask(server, messages)
+        reply = post(server, messages)
+        after, cached, n = told(reply)
+        case("its timings say where from", cache_source(reply) == "disk", reply)
         case("a restarted server knows the turn", cached > n * 0.9 - 16, (cached, n))
         _, _, metrics = server.request("GET", "/metrics")
         hits = [

@@ -5,7 +5,7 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from live_server import Cases, Server, real_model, told  # noqa: E402
+from live_server import Cases, Server, cache_source, real_model, told  # noqa: E402
 
 cases = Cases()
 case = cases.case
@@ -14,8 +14,7 @@ FIRST = [{"role": "user", "content": "Name three animals that live in the sea, o
 NEXT = {"role": "user", "content": "Now three that live in the desert."}
 
 
-def ask(server, messages, **more):
-    """(text, cached tokens, prompt tokens)"""
+def post(server, messages, **more):
     body = {
         "messages": messages,
         "max_tokens": 16,
@@ -23,7 +22,22 @@ def ask(server, messages, **more):
         "ignore_eos": True,
         **more,
     }
-    return told(server.json("POST", "/v1/chat/completions", body))
+    return server.json("POST", "/v1/chat/completions", body)
+
+
+def ask(server, messages, **more):
+    """(text, cached tokens, prompt tokens)"""
+    return told(post(server, messages, **more))
+
+
+def sources():
+    with Server(MODEL, "--context", "1024") as server:
+        first = post(server, FIRST)
+        case("nothing reused has no source", cache_source(first) is None, first)
+        again = post(server, FIRST)
+        case("kept pages are named", cache_source(again) == "pages", again)
+        both = post(server, FIRST, n=2, cache_prompt=False)
+        case("a fork is no reuse of its prompt", cache_source(both) is None, both)
 
 
 def turns():
@@ -55,5 +69,6 @@ def turns():
         case("the answer without reuse", plain == with_reuse, (plain, with_reuse))
 
 
+cases.run("sources", sources)
 cases.run("turns", turns)
 sys.exit(1 if cases.failed else 0)

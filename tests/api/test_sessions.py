@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from live_server import Cases, Server, real_model, told, wait_until  # noqa: E402
+from live_server import Cases, Server, cache_source, real_model, told, wait_until  # noqa: E402
 
 cases = Cases()
 case = cases.case
@@ -81,7 +81,9 @@ def restart(folder):
     case("in a folder of its owner", mode & 0o77 == 0, oct(mode))
     with serve(folder) as server:
         case("a restarted server lists it", names(server) == ["story"], names(server))
-        after, cached, n = told(ask(server, more(conversation(), text), "story"))
+        reply = ask(server, more(conversation(), text), "story")
+        after, cached, n = told(reply)
+        case("its timings say where from", cache_source(reply) == "session", reply)
         case("it goes on where it was", cached > n * 0.9 - 16, (cached, n))
         case("which counts as a session's hit", metric(server, "session") == ["1"])
         first = one["tokens"]

@@ -2,6 +2,9 @@
 #ifndef TESTS_ENGINE_FIXTURE_H
 #define TESTS_ENGINE_FIXTURE_H
 
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -29,6 +32,29 @@ static inline struct fixture fixture_start(const char *path, const struct engine
         fail_msg("%s", err.message);
     f.n_vocab = engine_model_info(f.model)->n_vocab;
     return f;
+}
+
+/* A folder of its own under /tmp; borrowed until the next call. */
+static inline const char *fixture_make_folder(void)
+{
+    static char folder[64];
+    snprintf(folder, sizeof folder, "/tmp/ingot-state-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    return folder;
+}
+
+static inline int fixture_remove_entry(const char *path, const struct stat *info, int kind,
+                                       struct FTW *walk)
+{
+    (void)info;
+    (void)kind;
+    (void)walk;
+    return remove(path);
+}
+
+static inline void fixture_remove_folder(const char *folder)
+{
+    assert_int_equal(nftw(folder, fixture_remove_entry, 8, FTW_DEPTH | FTW_PHYS), 0);
 }
 
 static inline void fixture_tokens(const struct fixture *f, int32_t *out, int32_t n, uint32_t seed)
@@ -69,6 +95,7 @@ static inline struct request *fixture_submit(const struct fixture *f,
 
 struct answer {
     int32_t n, cached;
+    enum cache_source source;
     enum finish_reason finish;
     int32_t id[FIXTURE_ANSWER];
     struct token_probability top[FIXTURE_ANSWER][1 + FIXTURE_TOP]; /* the drawn one first */
@@ -93,6 +120,7 @@ static inline void fixture_answer(struct request *r, struct answer *a)
         fail_msg("%s", e.error.message);
     a->finish = e.finish;
     a->cached = e.usage.cached_tokens;
+    a->source = e.usage.cache_source;
     request_drop(r);
 }
 

@@ -1,15 +1,17 @@
 /* The same bits whatever else is computed: {prompt chunks} x {alone, among strangers} x {cold,
- * taken over, back from host memory} x {plain, drafted}, for families of attention, of windows, and
- * of fixed-size state, with plain and quantized weights. Also: an answer read again as prompt. */
+ * taken over, back from host memory, back from disk after a restart} x {plain, drafted}, for
+ * families of attention, of windows, and of fixed-size state, with plain and quantized weights.
+ * Also: an answer read again as prompt. */
 #include "unit/engine/engine_fixture.h"
 #include "unit/engine/hybrid_family.h"
 
 #include "engine/quantize_model.h"
 
-enum { PROMPT = 300, KNOWN = 230, LOGITS_FROM = 210, ANSWER = 40, STRANGERS = 3, N_VOCAB = 512 };
+enum { PROMPT = 300, KNOWN = 200, LOGITS_FROM = 210, ANSWER = 40, STRANGERS = 3, N_VOCAB = 512 };
 
-enum warmth { COLD, TAKEN_OVER, FROM_HOST, N_WARMTHS };
-static const char *const warmth_names[] = { "cold", "taken over", "from host" };
+enum warmth { COLD, TAKEN_OVER, FROM_HOST, FROM_DISK, N_WARMTHS };
+static const char *const warmth_names[] = { "cold", "taken over", "from host", "from disk" };
+static const enum cache_source sources[] = { CACHE_NONE, CACHE_PAGES, CACHE_HOST, CACHE_DISK };
 
 struct setting {
     int32_t chunk; /* 0: the whole prompt in one pass */
@@ -36,23 +38,7 @@ static void keep_logits(void *user, int32_t position, const float *logits, int32
     o->n_rows++;
 }
 
-static void warm_up(const struct fixture *f, const struct setting *s, const int32_t *tokens)
-{
-    static struct answer ignored;
-    int32_t other[PROMPT];
-    if (s->warmth == COLD)
-        return;
-    struct request_options o = fixture_request(f, tokens, KNOWN, 3);
-    fixture_ask(f, &o, &ignored);
-    /* Others take the pages of the one context that there is. */
-    for (uint32_t i = 0; s->warmth == FROM_HOST && i < 6; i++) {
-        fixture_tokens(f, other, PROMPT, 900 + i);
-        o = fixture_request(f, other, PROMPT, 3);
-        fixture_ask(f, &o, &ignored);
-    }
-}
-
-static struct fixture start(const struct setting *s)
+static struct fixture start(const struct setting *s, const char *folder)
 {
     return fixture_start(path, &(struct engine_options){
                                    .device = "cpu",
@@ -64,7 +50,43 @@ static struct fixture start(const struct setting *s)
                                    .max_sequences = s->strangers ? 1 + STRANGERS : 1,
                                    .deterministic = s->deterministic,
                                    .checkpoint_interval = 64,
+                                   .cache_dir = folder,
                                });
+}
+
+static void ask_ignored(const struct fixture *f, const int32_t *tokens, int32_t n)
+{
+    static struct answer ignored;
+    struct request_options o = fixture_request(f, tokens, n, 3);
+    fixture_ask(f, &o, &ignored);
+}
+
+/* Others take all pages: there are as many as 1 + STRANGERS contexts need, or one alone. */
+static void displace(const struct fixture *f, const struct setting *s)
+{
+    int32_t other[PROMPT];
+    for (uint32_t i = 0; i < (s->strangers ? 2 + STRANGERS : 2); i++) {
+        fixture_tokens(f, other, PROMPT, 900 + i);
+        ask_ignored(f, other, PROMPT);
+    }
+}
+
+/* An engine that knows the beginning of the prompt, or nothing. */
+static struct fixture start_warm(const struct setting *s, const char *folder, int32_t *tokens)
+{
+    struct fixture f = start(s, folder);
+    fixture_tokens(&f, tokens, PROMPT, 17);
+    for (int i = 0; s->lookup && i < 100; i++) /* something to copy */
+        tokens[PROMPT - 100 + i] = tokens[i];
+    if (s->warmth != COLD)
+        ask_ignored(&f, tokens, KNOWN);
+    if (s->warmth == FROM_HOST)
+        displace(&f, s);
+    if (s->warmth == FROM_DISK) {
+        engine_free(f.engine);
+        f = start(s, folder);
+    }
+    return f;
 }
 
 static struct request_options request_of(const struct fixture *f, const struct setting *s,
@@ -87,13 +109,10 @@ static void run(const struct setting *s, struct outcome *out)
     static struct answer ignored;
     int32_t tokens[PROMPT], other[STRANGERS][PROMPT];
     struct request *r[STRANGERS];
-    struct fixture f = start(s);
+    const char *folder = s->warmth == FROM_DISK ? fixture_make_folder() : NULL;
+    struct fixture f = start_warm(s, folder, tokens);
     assert_true(f.n_vocab <= N_VOCAB);
     memset(out, 0, sizeof *out);
-    fixture_tokens(&f, tokens, PROMPT, 17);
-    for (int i = 0; s->lookup && i < 100; i++) /* something to copy */
-        tokens[PROMPT - 100 + i] = tokens[i];
-    warm_up(&f, s, tokens);
     for (int i = 0; s->strangers && i < STRANGERS; i++) {
         fixture_tokens(&f, other[i], 40 + 50 * i, 50u + (uint32_t)i);
         struct request_options o = fixture_request(&f, other[i], 40 + 50 * i, 60);
@@ -109,9 +128,11 @@ static void run(const struct setting *s, struct outcome *out)
     assert_int_equal(out->n_rows, PROMPT - LOGITS_FROM);
     assert_int_equal(out->answer.n, ANSWER);
     assert_true(s->warmth == COLD ? out->answer.cached == 0 : out->answer.cached >= 128);
-    assert_true(s->warmth != FROM_HOST || fixture_count(&f, COUNTER_HITS_HOST) > 0);
+    assert_int_equal(out->answer.source, sources[s->warmth]);
     fixture_all_returned(&f);
     engine_free(f.engine);
+    if (folder)
+        fixture_remove_folder(folder);
 }
 
 static void check(const struct setting *s, const struct outcome *expected)
@@ -175,7 +196,7 @@ static void read_again(void)
     static struct answer drawn, echoed;
     int32_t tokens[PROMPT + ANSWER];
     struct setting s = { .deterministic = true };
-    struct fixture f = start(&s);
+    struct fixture f = start(&s, NULL);
     fixture_tokens(&f, tokens, PROMPT, 23);
     struct request_options o = fixture_request(&f, tokens, PROMPT, ANSWER);
     o.n_logprobs = FIXTURE_TOP;

@@ -213,6 +213,29 @@ static void lies(void **state)
     drop(&s);
 }
 
+/* What the fuzzer starts from is believed. */
+static void seeds(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *path;
+        int32_t n_tokens, n_records;
+    } seed[] = {
+        { "fuzz/corpus/state_file/two_pages", 80, 3 },
+        { "fuzz/corpus/state_file/later_page", 130, 2 },
+        { "fuzz/corpus/state_file/no_records", 3, 0 },
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(seed); i++) {
+        struct state_file f;
+        struct error err = { 0 };
+        if (state_file_open(&f, seed[i].path, &shape, &err) != STATUS_OK)
+            fail_msg("%s", err.message);
+        assert_int_equal(f.n_tokens, seed[i].n_tokens);
+        assert_int_equal(f.n_records, seed[i].n_records);
+        state_file_release(&f);
+    }
+}
+
 static void other_files(void **state)
 {
     (void)state;
@@ -235,7 +258,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(round_trip),        cmocka_unit_test(every_byte),
         cmocka_unit_test(pages_are_checked), cmocka_unit_test(lies),
-        cmocka_unit_test(other_files),
+        cmocka_unit_test(seeds),             cmocka_unit_test(other_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
