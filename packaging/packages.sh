@@ -10,6 +10,8 @@ test_packages=(
     clang llvm libclang-rt-dev libcmocka-dev binutils patchelf git man-db groff-base curl
 )
 
+long_packages=(g++) # builds llama.cpp to compare with
+
 # Prints those of the given packages that are not installed.
 missing_packages() {
     local package state

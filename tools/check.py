@@ -21,6 +21,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, "build")
@@ -303,7 +304,7 @@ def fuzz(context, counts, seconds):
     folder = os.path.join(BUILD, "fuzz", "fuzz")
     targets = sorted(n[:-2] for n in os.listdir(os.path.join(ROOT, "fuzz"))
                      if re.match(r"fuzz_\w+\.c$", n))
-    for name in targets:
+    def attack(name):
         corpus = os.path.join(BUILD, "fuzz", "corpus", name)
         os.makedirs(corpus, exist_ok=True)
         subject = name[len("fuzz_"):]
@@ -312,8 +313,11 @@ def fuzz(context, counts, seconds):
         places = [corpus, *(place for place in seeds if os.path.isdir(place))]
         command = [os.path.join(folder, name), f"-max_total_time={seconds}", "-timeout=20",
                    "-rss_limit_mb=2048", f"-artifact_prefix={LOGS}/{name}-", *places]
-        status, output = run(f"fuzz-{name}", command, timeout=seconds + 300)
-        case(counts, status == 0, f"fuzz {name}", output)
+        return run(f"fuzz-{name}", command, timeout=seconds + 300)
+
+    with ThreadPoolExecutor(os.cpu_count() or 2) as pool:
+        for name, (status, output) in zip(targets, pool.map(attack, targets)):
+            case(counts, status == 0, f"fuzz {name}", output)
 
 
 @step("portable")

@@ -108,7 +108,8 @@ static enum status chat(const struct options *o, struct engine_setup *s, int *st
     size_t n_used;
     TRY(cli_model(o, &path, &n_used, err));
     TRY(engine_setup_read(s, o, err));
-    TRY(engine_setup_read_sampling(s, o, err));
+    engine_setup_read_sampling(s, o);
+    TRY(engine_setup_read_answer(s, o, err));
     if (options_text(o, "session") && !s->engine.session_dir && !s->engine.cache_dir)
         TRY(find_session_folder(s, err));
     s->engine.max_sequences = 1;
@@ -150,8 +151,9 @@ static int run_chat(const struct options *o)
 }
 
 static const struct option_group *const groups[] = {
-    &chat_options, &model_options, &template_options, &sampling_options, &engine_options,
-    &device_options, &foreign_options, NULL,
+    &chat_options,     &model_options,   &template_options,
+    &sampling_options, &answer_options,  &engine_options,
+    &device_options,   &foreign_options, NULL,
 };
 
 const struct cli_command cmd_chat = {

@@ -221,7 +221,8 @@ static enum status generate(const struct options *o, struct engine_setup *s, str
     size_t n_used;
     TRY(cli_model(o, &path, &n_used, err));
     TRY(engine_setup_read(s, o, err));
-    TRY(engine_setup_read_sampling(s, o, err));
+    engine_setup_read_sampling(s, o);
+    TRY(engine_setup_read_answer(s, o, err));
     struct output out = {
         .o = o, .ids = options_flag(o, "ids"), .json = options_flag(o, "json"),
         .stream = options_flag(o, "stream"),
@@ -261,8 +262,8 @@ static int run_generate(const struct options *o)
 }
 
 static const struct option_group *const groups[] = {
-    &generate_options, &model_options, &template_options, &sampling_options, &engine_options,
-    &device_options, &foreign_options, NULL,
+    &generate_options,   &model_options,  &template_options, &sampling_options, &answer_options,
+    &engine_options, &device_options, &foreign_options,  NULL,
 };
 
 const struct cli_command cmd_generate = {

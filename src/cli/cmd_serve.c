@@ -107,10 +107,7 @@ static enum status read_options(struct serve *s, const struct options *o, struct
     TRY(engine_setup_read(&s->setup, o, err));
     s->setup.log.write = write_log;
     s->setup.log.user = s;
-    TRY(engine_setup_read_sampling(&s->setup, o, err));
-    if (s->setup.n_stop || s->setup.sampling.n_bias || s->setup.ignore_eos)
-        return error_set(err, STATUS_INVALID,
-                         "serve: --stop, --logit-bias and --ignore-eos belong to a request");
+    engine_setup_read_sampling(&s->setup, o);
     TRY(read_keys(s, o, err));
     TRY(open_log(s, o, err));
     v->template_defaults = s->template_defaults = json_object();
@@ -281,9 +278,17 @@ static bool needs_model(const struct options *o)
     return !options_given(o, "models-dir") || o->n_arguments > 0;
 }
 
+static const struct option request_rows[] = {
+    OPT_REFUSED("--stop -r --reverse-prompt --logit-bias -l --min-tokens --ignore-eos",
+                "it belongs to a request"),
+};
+static const struct option_group request_options = {
+    "request", "Fields of a request", request_rows, ARRAY_SIZE(request_rows), true,
+};
+
 static const struct option_group *const groups[] = {
     &model_options,    &server_options,   &engine_options,  &device_options,
-    &template_options, &sampling_options, &foreign_options, NULL,
+    &template_options, &sampling_options, &request_options, &foreign_options, NULL,
 };
 
 const struct cli_command cmd_serve = {

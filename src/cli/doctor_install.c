@@ -40,8 +40,7 @@ static void check_binary(struct doctor_report *r)
     while (rest.len > 0) {
         size_t colon = str_find(rest, STR(":"), 0);
         struct str folder = str_slice(rest, 0, colon == STR_NONE ? rest.len : colon);
-        rest = colon == STR_NONE ? (struct str){ NULL, 0 }
-                                 : str_slice(rest, colon + 1, rest.len);
+        rest = colon == STR_NONE ? (struct str){ NULL, 0 } : str_slice(rest, colon + 1, rest.len);
         char candidate[PATH_MAX];
         int length = snprintf(candidate, sizeof(candidate), "%.*s/ingot", STR_ARG(folder));
         if (length < 0 || (size_t)length >= sizeof(candidate) || access(candidate, X_OK) != 0 ||
@@ -77,6 +76,19 @@ static bool has_prefix(const char *variable, const char *prefix)
     return strncmp(variable, prefix, strlen(prefix)) == 0;
 }
 
+static bool is_variable_of(const struct option *row, struct str name)
+{
+    struct strbuf text;
+    strbuf_init(&text, 256);
+    option_variable_name(row, false, &text);
+    bool equal = row->kind < OPTION_SETS && str_eq(strbuf_str(&text), name);
+    strbuf_clear(&text);
+    option_variable_name(row, true, &text);
+    equal = equal || (row->kind == OPTION_FLAG && str_eq(strbuf_str(&text), name));
+    strbuf_release(&text);
+    return equal;
+}
+
 /* Variables of a flag, and the few that are read besides. */
 static bool is_known_variable(struct str name)
 {
@@ -86,22 +98,16 @@ static bool is_known_variable(struct str name)
         if (str_is(name, others[i]))
             return true;
     bool known = false;
-    struct strbuf text;
-    strbuf_init(&text, 256);
     for (size_t c = 0; cli_commands[c]; c++) {
         if (!cli_commands[c]->read_variables)
             continue;
         for (size_t g = 0; cli_commands[c]->groups[g]; g++) {
             const struct option_group *group = cli_commands[c]->groups[g];
             for (size_t i = 0; i < group->n_rows; i++) {
-                strbuf_clear(&text);
-                option_variable_name(&group->rows[i], &text);
-                known = known || (group->rows[i].kind < OPTION_SETS &&
-                                  str_eq(strbuf_str(&text), name));
+                known = known || is_variable_of(&group->rows[i], name);
             }
         }
     }
-    strbuf_release(&text);
     return known;
 }
 
@@ -122,8 +128,7 @@ static void check_variables(struct doctor_report *r)
         if (is_known_variable(name)) {
             doctor_add(r, DOCTOR_OK, "variables", "%.*s is set", STR_ARG(name));
         } else {
-            doctor_add(r, DOCTOR_WARN, "variables", "%.*s is set but names no flag",
-                       STR_ARG(name));
+            doctor_add(r, DOCTOR_WARN, "variables", "%.*s is set but names no flag", STR_ARG(name));
             doctor_fix(r, "unset it; names are INGOT_ and a flag of serve, generate or chat");
         }
     }
@@ -141,8 +146,10 @@ static void check_locale(struct doctor_report *r)
     if (strcmp(codeset, "UTF-8") == 0) {
         doctor_add(r, DOCTOR_OK, "locale", "UTF-8");
     } else {
-        doctor_add(r, DOCTOR_WARN, "locale", "%s: ingot prints UTF-8, and lines of chat may show "
-                   "badly", codeset);
+        doctor_add(r, DOCTOR_WARN, "locale",
+                   "%s: ingot prints UTF-8, and lines of chat may show "
+                   "badly",
+                   codeset);
         doctor_fix(r, "export LC_ALL=C.UTF-8");
     }
     freelocale(locale);

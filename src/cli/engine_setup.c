@@ -163,8 +163,7 @@ static const char *flag_name(char *buffer, size_t n, const char *field)
     return buffer;
 }
 
-enum status engine_setup_read_sampling(struct engine_setup *s, const struct options *o,
-                                       struct error *err)
+void engine_setup_read_sampling(struct engine_setup *s, const struct options *o)
 {
     char flag[32];
 #define OPTION_double options_real
@@ -180,13 +179,18 @@ enum status engine_setup_read_sampling(struct engine_setup *s, const struct opti
 #undef OPTION_int32_t
     s->sampling.has_seed = options_given(o, "seed") && !options_word(o, "seed");
     s->sampling.seed = s->sampling.has_seed ? options_u64(o, "seed") : 0;
+    s->max_tokens = (int32_t)options_int(o, "max-tokens");
+}
+
+enum status engine_setup_read_answer(struct engine_setup *s, const struct options *o,
+                                     struct error *err)
+{
     size_t n = options_count(o, "stop");
     struct str *stop = arena_array(&s->arena, struct str, n + 1);
     for (size_t i = 0; i < n; i++)
         stop[i] = str_of(options_item(o, "stop", i));
     s->stop = stop;
     s->n_stop = (int32_t)n;
-    s->max_tokens = (int32_t)options_int(o, "max-tokens");
     s->min_tokens = (int32_t)options_int(o, "min-tokens");
     s->ignore_eos = options_flag(o, "ignore-eos");
     return read_bias(s, o, err);

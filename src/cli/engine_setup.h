@@ -31,9 +31,9 @@ int engine_setup_check(const struct options *, const char *command);
 /* Reads model_options, template_options, engine_options and device_options. */
 MUST_CHECK enum status engine_setup_read(struct engine_setup *, const struct options *,
                                          struct error *err);
-/* And sampling_options. */
-MUST_CHECK enum status engine_setup_read_sampling(struct engine_setup *, const struct options *,
-                                                  struct error *err);
+void engine_setup_read_sampling(struct engine_setup *, const struct options *);
+MUST_CHECK enum status engine_setup_read_answer(struct engine_setup *, const struct options *,
+                                                struct error *err);
 void engine_setup_release(struct engine_setup *);
 
 /* Makes the engine alone; what it loads until progress_end(&progress) has a progress line on a

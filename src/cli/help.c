@@ -3,14 +3,14 @@
 #define HELP_COLUMN 30 /* where the sentences begin */
 #define HELP_WIDTH 96
 
-static const struct option_group *const shared_groups[] = {
-    &model_options,  &template_options, &sampling_options, &engine_options,
-    &device_options, &server_options,   &output_options,
+const struct option_group *const help_shared_groups[] = {
+    &model_options,  &template_options, &sampling_options,
+    &answer_options, &engine_options,   &device_options,
+    &server_options, &output_options,   NULL,
 };
 
 void help_each_group(const struct cli_command *command,
-                     void (*visit)(const struct option_group *group, void *context),
-                     void *context)
+                     void (*visit)(const struct option_group *group, void *context), void *context)
 {
     for (size_t i = 0; command->groups && command->groups[i]; i++)
         if (!command->groups[i]->hidden)
@@ -106,8 +106,8 @@ static void put_group(const struct option_group *group, void *context)
 
 void help_topics(struct strbuf *out)
 {
-    for (size_t i = 0; i < ARRAY_SIZE(shared_groups); i++)
-        strbuf_printf(out, "%s%s", i > 0 ? ", " : "", shared_groups[i]->theme);
+    for (size_t i = 0; help_shared_groups[i]; i++)
+        strbuf_printf(out, "%s%s", i > 0 ? ", " : "", help_shared_groups[i]->theme);
 }
 
 void help_overview(struct strbuf *out)
@@ -134,7 +134,7 @@ void help_command(struct strbuf *out, const struct cli_command *command)
     help_each_group(command, put_group, out);
     if (command->read_variables)
         strbuf_puts(out, "\nEvery flag can also be set by a variable: INGOT_ and its name in "
-                         "capitals (INGOT_THREADS=4;\nfor --no-mmap: INGOT_MMAP=off).\n");
+                         "capitals (INGOT_THREADS=4,\nINGOT_NO_MMAP=1).\n");
 }
 
 bool help_topic(struct strbuf *out, struct str topic)
@@ -144,9 +144,9 @@ bool help_topic(struct strbuf *out, struct str topic)
         help_command(out, command);
         return true;
     }
-    for (size_t i = 0; i < ARRAY_SIZE(shared_groups); i++) {
-        if (str_is(topic, shared_groups[i]->theme)) {
-            put_group(shared_groups[i], out);
+    for (size_t i = 0; help_shared_groups[i]; i++) {
+        if (str_is(topic, help_shared_groups[i]->theme)) {
+            put_group(help_shared_groups[i], out);
             return true;
         }
     }

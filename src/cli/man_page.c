@@ -53,9 +53,10 @@ static void put_group(const struct option_group *group, void *context)
 
 static bool is_shared(const struct option_group *group)
 {
-    return group == &model_options || group == &template_options || group == &sampling_options ||
-           group == &engine_options || group == &device_options || group == &server_options ||
-           group == &output_options;
+    for (size_t i = 0; help_shared_groups[i]; i++)
+        if (group == help_shared_groups[i])
+            return true;
+    return false;
 }
 
 static void put_own_group(const struct option_group *group, void *context)
@@ -85,10 +86,6 @@ static void put_command(struct strbuf *out, const struct cli_command *command)
 
 void help_man_page(struct strbuf *out)
 {
-    static const struct option_group *const shared[] = {
-        &model_options,  &template_options, &sampling_options, &engine_options,
-        &device_options, &server_options,   &output_options,
-    };
     strbuf_puts(out, ".TH INGOT 1 \"\" \"ingot " INGOT_VERSION "\" \"User Commands\"\n"
                      ".SH NAME\ningot \\- run language models from GGUF and safetensors files\n"
                      ".SH SYNOPSIS\n\\fBingot\\fR \\fICOMMAND\\fR [\\fIMODEL\\fR] [\\fIFLAGS\\fR]\n"
@@ -97,12 +94,12 @@ void help_man_page(struct strbuf *out)
         put_command(out, cli_commands[i]);
     strbuf_puts(out, ".SH SHARED FLAGS\nA command lists those that it takes with \\fB\\-\\-help"
                      "\\fR.\n");
-    for (size_t i = 0; i < ARRAY_SIZE(shared); i++)
-        put_group(shared[i], out);
+    for (size_t i = 0; help_shared_groups[i]; i++)
+        put_group(help_shared_groups[i], out);
     strbuf_puts(out,
                 ".SH ENVIRONMENT\n"
                 "Each flag of serve, generate and chat can be set by a variable: INGOT_ and its "
-                "name in capitals, dashes as underscores (INGOT_CONTEXT=8192, INGOT_MMAP=off). "
+                "name in capitals, dashes as underscores (INGOT_CONTEXT=8192, INGOT_NO_MMAP=1). "
                 "A flag wins over "
                 "a variable.\n.br\n"
                 "NO_COLOR and TERM=dumb switch colour off.\n"

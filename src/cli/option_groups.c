@@ -1,6 +1,5 @@
 #include "cli/option_groups.h"
 
-
 static const struct option output_rows[] = {
     OPT_FLAG("--verbose -v --timings --debug", NULL, "say more on stderr"),
     OPT_FLAG("--quiet -q", NULL, "results and errors only"),
@@ -51,14 +50,18 @@ static const struct option sampling_rows[] = {
             "how many generated tokens the penalties see: 0 switches them off, -1 is all (64)"),
     OPT_U64_OR("--seed", "N", "random|-1", NULL,
                "equal seeds give equal answers (random when not given)"),
+    OPT_INT_OR("--max-tokens -n --predict --n-predict --max-new-tokens", "N", "-1", NULL, 1, 1e9,
+               "end after N tokens (until the model stops or the context is full)"),
+};
+const struct option_group sampling_options = OPTION_GROUP("sampling", "Sampling", sampling_rows);
+
+static const struct option answer_rows[] = {
     OPT_LIST("--logit-bias -l", "ID=B", "add B to the score of token ID (repeatable)"),
     OPT_LIST("--stop -r --reverse-prompt", "TEXT", "end before this text (repeatable)"),
     OPT_INT("--min-tokens", "N", "0", 0, 1e9, "no end token before N generated tokens"),
-    OPT_INT_OR("--max-tokens -n --predict --n-predict --max-new-tokens", "N", "-1", NULL, 1, 1e9,
-               "end after N tokens (until the model stops or the context is full)"),
     OPT_FLAG("--ignore-eos", "off", "go on past the end token"),
 };
-const struct option_group sampling_options = OPTION_GROUP("sampling", "Sampling", sampling_rows);
+const struct option_group answer_options = OPTION_GROUP("answer", "One answer", answer_rows);
 
 static const struct option engine_rows[] = {
     OPT_INT("--context -c --ctx-size --ctx --context-window", "N", NULL, 0, 1e9,

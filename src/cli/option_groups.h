@@ -10,7 +10,8 @@
 extern const struct option_group output_options;   /* --verbose --quiet; every command has them */
 extern const struct option_group model_options;    /* --model --tokenizer */
 extern const struct option_group template_options; /* --chat-template... --parse-special */
-extern const struct option_group sampling_options; /* --temperature ... --stop, --max-tokens */
+extern const struct option_group sampling_options; /* --temperature ... --max-tokens */
+extern const struct option_group answer_options;   /* --stop --logit-bias ...: no server default */
 extern const struct option_group engine_options;   /* --context --cache-type-k --exact ... */
 extern const struct option_group device_options;   /* --device --threads --mlock */
 extern const struct option_group server_options;   /* --host --port --api-key ... */

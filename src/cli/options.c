@@ -29,11 +29,11 @@ bool option_takes_value(const struct option *row)
            (row->value_name || row->words);
 }
 
-void option_variable_name(const struct option *row, struct strbuf *out)
+void option_variable_name(const struct option *row, bool negated, struct strbuf *out)
 {
     struct str name;
     option_name(row, 0, &name);
-    strbuf_puts(out, "INGOT_");
+    strbuf_puts(out, negated ? "INGOT_NO_" : "INGOT_");
     for (size_t i = 2; i < name.len; i++)
         strbuf_putc(out, name.ptr[i] == '-' ? '_' : (char)toupper((unsigned char)name.ptr[i]));
 }
@@ -209,8 +209,11 @@ static enum status read_flag_argument(struct options *o, int argc, char *const *
     if (row->kind == OPTION_FLAG) {
         if (text && m.negated)
             return error_set(err, STATUS_INVALID, "%.*s takes no value", STR_ARG(given));
-        return set_value(v, given, text ? text : m.negated ? "off" : "on", OPTION_COMMAND_LINE,
-                         err);
+        return set_value(v, given,
+                         text        ? text
+                         : m.negated ? "off"
+                                     : "on",
+                         OPTION_COMMAND_LINE, err);
     }
     const char *next = *i + 1 < argc ? argv[*i + 1] : NULL;
     if (!text && wants_next(row, next)) {
@@ -227,8 +230,7 @@ static enum status read_flag_argument(struct options *o, int argc, char *const *
     return set_value(v, given, text, OPTION_COMMAND_LINE, err);
 }
 
-static enum status read_arguments(struct options *o, int argc, char *const *argv,
-                                  struct error *err)
+static enum status read_arguments(struct options *o, int argc, char *const *argv, struct error *err)
 {
     bool flags = true;
     for (int i = 0; i < argc && !o->help; i++) {
@@ -249,11 +251,18 @@ static enum status read_variable(struct option_value *v, struct error *err)
 {
     struct strbuf name;
     strbuf_init(&name, 256);
-    option_variable_name(v->row, &name);
-    const char *text = getenv(name.ptr);
     enum status s = STATUS_OK;
-    if (text && *text)
+    bool is_switch = v->row->kind == OPTION_FLAG;
+    for (int negated = is_switch; negated >= 0 && s == STATUS_OK; negated--) {
+        strbuf_clear(&name);
+        option_variable_name(v->row, negated, &name);
+        const char *text = getenv(name.ptr);
+        if (!text || !*text)
+            continue;
         s = set_value(v, strbuf_str(&name), text, OPTION_VARIABLE, err);
+        if (negated)
+            v->flag = !v->flag;
+    }
     strbuf_release(&name);
     return s;
 }
@@ -265,8 +274,7 @@ static enum status fill_unset(struct options *o, bool read_variables, struct err
         struct str name;
         option_name(v->row, 0, &name);
         bool has_value = v->row->kind < OPTION_SETS;
-        if (v->source == OPTION_UNSET && has_value && read_variables &&
-            str_starts(name, STR("--")))
+        if (v->source == OPTION_UNSET && has_value && read_variables && str_starts(name, STR("--")))
             TRY(read_variable(v, err));
         if (v->source == OPTION_UNSET && has_value && v->row->fallback)
             TRY(set_value(v, name, v->row->fallback, OPTION_DEFAULT, err));

@@ -12,7 +12,8 @@
  * Spelling: `names` is a blank-separated list; the first is the canonical long flag, the others
  * are silent synonyms. `--flag V` and `--flag=V`; every switch has a `--no-` form; a value may
  * begin with a dash; `--` ends the flags. Precedence: command line, then variable (canonical
- * name in capitals behind INGOT_, `-` as `_`), then the table's default.
+ * name in capitals behind INGOT_, `-` as `_`; of a switch also INGOT_NO_), then the table's
+ * default.
  *
  * Values are read by canonical name without dashes: options_int(o, "repeat"). Asking for a name
  * that no table of the command has is a bug of ours and traps.
@@ -159,7 +160,8 @@ const char *options_argument(const struct options *o, size_t n);
 /* For help, man page and completion. option_name() copies the i-th of `names`; false: no more. */
 bool option_name(const struct option *row, size_t i, struct str *name);
 bool option_takes_value(const struct option *row);
-void option_variable_name(const struct option *row, struct strbuf *out); /* "INGOT_MAX_TOKENS" */
+/* "INGOT_MAX_TOKENS"; negated, for a switch: "INGOT_NO_MMAP". */
+void option_variable_name(const struct option *row, bool negated, struct strbuf *out);
 
 /* The entry of `names` nearest to `wrong`, or an empty text when none is near. */
 struct str suggest_nearest(struct str wrong, const struct str *names, size_t n);

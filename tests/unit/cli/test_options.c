@@ -140,6 +140,16 @@ static void test_variables(void **state)
     options_release(&o);
     unsetenv("INGOT_TOP_K");
     unsetenv("INGOT_WARMUP");
+    setenv("INGOT_NO_WARMUP", "1", 1);
+    assert_int_equal(parse(&o, &err, (char *[]){ NULL }), STATUS_OK);
+    assert_false(options_flag(&o, "warmup"));
+    assert_int_equal(options_source(&o, "warmup"), OPTION_VARIABLE);
+    options_release(&o);
+    setenv("INGOT_NO_WARMUP", "off", 1);
+    assert_int_equal(parse(&o, &err, (char *[]){ NULL }), STATUS_OK);
+    assert_true(options_flag(&o, "warmup"));
+    options_release(&o);
+    unsetenv("INGOT_NO_WARMUP");
 }
 
 static void test_shorthands(void **state)
@@ -226,7 +236,7 @@ static void test_tables(void **state)
     for (size_t i = 0; cli_commands[i]; i++)
         check_command(cli_commands[i]);
     static const struct option_group *const everything[] = {
-        &model_options,  &template_options, &sampling_options, &engine_options,
+        &model_options,  &template_options, &sampling_options, &answer_options, &engine_options,
         &device_options, &server_options,   &foreign_options,  NULL,
     };
     const struct cli_command all = { .name = "all", .groups = everything };
