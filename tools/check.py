@@ -108,9 +108,7 @@ def build(context, preset, counts, targets=()):
     if key in context.built:
         return context.built[key]
     folder = os.path.join(BUILD, preset)
-    options = ["-DCMAKE_COMPILE_WARNING_AS_ERROR=ON"]
-    if preset != "fuzz":
-        options.append("-DINGOT_TESTS=ON")
+    options = ["-DCMAKE_COMPILE_WARNING_AS_ERROR=ON", "-DINGOT_TESTS=ON"]
     if shutil.which("ccache"):
         options.append("-DCMAKE_C_COMPILER_LAUNCHER=ccache")
     start = time.monotonic()
@@ -270,11 +268,6 @@ for folder_name in ("cli", "golden", "real", "api"):
     step(folder_name)(release_step(folder_name))
 
 
-@step("clang")
-def step_clang(context, counts):
-    unit_tests(context, "clang", counts)
-
-
 @step("asan")
 def step_asan(context, counts):
     unit_tests(context, "asan", counts)
@@ -297,15 +290,15 @@ def step_fuzz(context, counts):
 
 
 def fuzz(context, counts, seconds):
-    """Each target on its seeds (fuzz/corpus/NAME, or the damaged files of tests/data/hostile/NAME)
+    """Each target of the asan build on its seeds (fuzz/corpus/NAME, or the damaged files of tests/data/hostile/NAME)
     and then on what libFuzzer makes of them."""
-    if not build(context, "fuzz", counts):
+    if not build(context, "asan", counts):
         return
-    folder = os.path.join(BUILD, "fuzz", "fuzz")
+    folder = os.path.join(BUILD, "asan", "fuzz")
     targets = sorted(n[:-2] for n in os.listdir(os.path.join(ROOT, "fuzz"))
                      if re.match(r"fuzz_\w+\.c$", n))
     def attack(name):
-        corpus = os.path.join(BUILD, "fuzz", "corpus", name)
+        corpus = os.path.join(BUILD, "corpus", name)
         os.makedirs(corpus, exist_ok=True)
         subject = name[len("fuzz_"):]
         seeds = (os.path.join(ROOT, "fuzz", "corpus", subject),

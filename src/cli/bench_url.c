@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
+#include "base/thread.h"
 
 #define MAX_BODY (64 << 20)
 #define SHORT_PROMPT 16 /* before what is written, without a depth */
@@ -183,7 +184,7 @@ static enum status run_once(const struct bench_server *server, const struct benc
                                          : SHORT_PROMPT,
             .n_gen = t->n_gen > 0 ? t->n_gen + 1 : 1,
         };
-        if (pthread_create(&threads[begun], NULL, run_stream, &streams[begun]) != 0) {
+        if (thread_start(&threads[begun], run_stream, &streams[begun]) != 0) {
             status = error_set(err, STATUS_EXHAUSTED, "cannot start thread %d of %d", begun, n);
             break;
         }

@@ -5,6 +5,8 @@
 #include <histedit.h>
 #include <langinfo.h>
 #include <locale.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,13 +52,32 @@ static char *find_history_path(void)
     return path;
 }
 
+/* Waits for input; false: interrupted. SIGINT is let in only while ppoll() sleeps, so one that
+ * comes before is seen by the check and one that comes later ends the wait. */
+static bool wait_for_input(void)
+{
+    sigset_t interrupt, outside;
+    struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &interrupt, &outside);
+    bool ready = false;
+    while (!ready && !cli_interrupted())
+        ready = ppoll(&input, 1, NULL, &outside) > 0 || errno != EINTR;
+    pthread_sigmask(SIG_SETMASK, &outside, NULL);
+    return ready;
+}
+
 static bool fill(struct chat_input *in)
 {
     ssize_t n;
-    while ((n = read(STDIN_FILENO, in->bytes, sizeof in->bytes)) < 0) {
-        if (errno != EINTR || cli_interrupted())
-            return false; /* another signal, a changed window, goes on */
-    }
+    do {
+        if (!wait_for_input())
+            return false;
+        n = read(STDIN_FILENO, in->bytes, sizeof in->bytes);
+    } while (n < 0 && errno == EINTR); /* another signal, a changed window, goes on */
+    if (n < 0)
+        return false;
     in->first = 0;
     in->count = (size_t)n;
     return n > 0;

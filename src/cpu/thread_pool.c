@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 /* A region lives in slot epoch % REGION_SLOTS. `ticket` = epoch << 32 | next chunk: a thread reads
  * the ticket, then the slot, then claims by compare-and-swap. If that succeeds, the epoch was still
@@ -250,7 +251,7 @@ enum status thread_pool_new(int n_threads, bool pin, struct thread_pool **out, s
         struct worker *w = &pool->worker[i];
         w->pool = pool;
         w->index = i;
-        int code = pthread_create(&w->handle, NULL, worker_main, w);
+        int code = thread_start(&w->handle, worker_main, w);
         if (code) {
             thread_pool_free(pool);
             return error_set(err, STATUS_NO_MEMORY, "thread pool: cannot start thread %d of %d: %s",

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/queue.h"
+#include "base/thread.h"
 #include "engine/disk_folder.h"
 #include "engine/metrics.h"
 #include "engine/session_table.h"
@@ -170,9 +171,9 @@ void disk_store_wait(struct disk_store *s)
 
 static enum status start_threads(struct disk_store *s, struct error *err)
 {
-    if (pthread_create(&s->writer, NULL, writer_main, s) != 0)
+    if (thread_start(&s->writer, writer_main, s) != 0)
         return error_set(err, STATUS_NO_MEMORY, "the disk cache's writer cannot be started");
-    if (pthread_create(&s->reader, NULL, reader_main, s) == 0)
+    if (thread_start(&s->reader, reader_main, s) == 0)
         return STATUS_OK;
     queue_close(&s->saves);
     pthread_join(s->writer, NULL);

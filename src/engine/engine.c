@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "base/mem.h"
+#include "base/thread.h"
 #include "cpu/cpu_device.h"
 #include "engine/disk_store.h"
 #include "engine/engine_internal.h"
@@ -176,7 +177,7 @@ enum status engine_new(const struct engine_options *o, struct engine **out, stru
     enum status status = open_device(o, &e->dev, err);
     if (status == STATUS_OK)
         status = open_disk(e, err);
-    if (status == STATUS_OK && pthread_create(&e->thread, NULL, engine_main, e) != 0)
+    if (status == STATUS_OK && thread_start(&e->thread, engine_main, e) != 0)
         status = error_set(err, STATUS_NO_MEMORY, "the engine thread cannot be started");
     else
         e->has_thread = status == STATUS_OK;

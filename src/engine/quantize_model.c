@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "engine/quantize_recipe.h"
 #include "formats/gguf.h"
 #include "formats/gguf_write.h"
@@ -114,7 +115,7 @@ static enum status quantize_piece(struct piece *p, int n_threads, struct error *
     int64_t n_chunks = (p->n_rows + p->rows_per_chunk - 1) / p->rows_per_chunk;
     int n_wanted = (int)MIN(MIN(n_threads, MAX_THREADS), n_chunks) - 1;
     while (n_started < n_wanted &&
-           pthread_create(&threads[n_started], NULL, quantize_worker, p) == 0)
+           thread_start(&threads[n_started], quantize_worker, p) == 0)
         n_started++;
     quantize_worker(p); /* fewer threads than wanted only take longer */
     for (int i = 0; i < n_started; i++)

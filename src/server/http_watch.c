@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 #include "server/exchange.h"
 #include "server/live_row.h"
 #include "server/server_state.h"
@@ -132,7 +133,7 @@ enum status http_watch_new(struct server *server, struct http_watch **out, struc
     int failed =
         w->epoll < 0 || w->wake < 0 || epoll_ctl(w->epoll, EPOLL_CTL_ADD, w->wake, &event) != 0
             ? errno
-            : pthread_create(&w->thread, NULL, watch_main, w);
+            : thread_start(&w->thread, watch_main, w);
     if (failed) {
         if (w->epoll >= 0)
             close(w->epoll);

@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/thread.h"
 
 void model_shelf_init(struct model_shelf *s, struct engine *engine, struct shelf_model *entry,
                       size_t n)
@@ -229,7 +230,7 @@ enum status model_shelf_keep(struct model_shelf *s, struct error *err)
 {
     if (s->idle_unload <= 0)
         return STATUS_OK;
-    s->has_keeper = pthread_create(&s->keeper, NULL, keeper_main, s) == 0;
+    s->has_keeper = thread_start(&s->keeper, keeper_main, s) == 0;
     return s->has_keeper ? STATUS_OK
                          : error_set(err, STATUS_NO_MEMORY, "a thread cannot be started");
 }

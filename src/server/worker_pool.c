@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/thread.h"
 
 struct worker_pool {
     pthread_mutex_t lock;
@@ -47,7 +48,7 @@ enum status worker_pool_new(int n_threads, int max_jobs, worker_fn *run, struct 
     p->job = mem_array(void *, (size_t)max_jobs);
     p->thread = mem_array(pthread_t, (size_t)n_threads);
     for (; p->n_threads < n_threads; p->n_threads++) {
-        int failed = pthread_create(&p->thread[p->n_threads], NULL, worker_main, p);
+        int failed = thread_start(&p->thread[p->n_threads], worker_main, p);
         if (failed) {
             worker_pool_free(p);
             return error_set(err, STATUS_NO_MEMORY, "http: cannot start worker thread %d: %s",

@@ -199,7 +199,7 @@ class Terminal:
         self.seen = self.seen.split(part, 1)[1] if found else self.seen
         return found
 
-    def end(self, seconds=20):
+    def end(self, seconds=60):
         end = time.time() + seconds
         while time.time() < end:
             self.wait("\0", 0.1)
