@@ -210,29 +210,36 @@ def test_environment(context):
     return env
 
 
-def test_programs(context, folder, counts, env=None, timeout=1800):
-    """Runs tests/FOLDER/test_*.{py,sh} by the protocol above."""
+def test_programs(context, folder, counts, env=None, timeout=1800, at_once=1):
+    """Runs tests/FOLDER/test_*.{py,sh} by the protocol above, so many side by side."""
     place = os.path.join(ROOT, "tests", folder)
     names = sorted(n for n in (os.listdir(place) if os.path.isdir(place) else [])
                    if re.match(r"test_\w+\.(py|sh)$", n))
     env = env or test_environment(context)
-    for name in names:
+    def work(name):
         interpreter = "python3" if name.endswith(".py") else "bash"
         start = time.monotonic()
-        status, output = run(f"{folder}-{name}", [interpreter, f"tests/{folder}/{name}"],
-                             timeout=timeout, env=env)
-        passed = len(re.findall(r"^ok ", output, re.M))
-        bad = re.findall(r"^not ok .*$", output, re.M)
-        missing = re.findall(r"^not run: (.*)$", output, re.M)
-        if (status != 0 and not bad) or (status == 0 and not passed and not bad and not missing):
-            bad = [f"not ok {name}: status {status}, {passed} cases\n{tail(output)}"]
-        for line in bad:
-            say(line)
-        counts.passed += passed
-        counts.failed += len(bad)
-        counts.not_run += missing
-        say(f"  {folder}/{name}: {passed} passed, {len(bad)} failed"
-            f" ({time.monotonic() - start:.0f} s)")
+        result = run(f"{folder}-{name}", [interpreter, f"tests/{folder}/{name}"],
+                     timeout=timeout, env=env)
+        return *result, time.monotonic() - start
+
+    with ThreadPoolExecutor(at_once) as pool:
+        for name, (status, output, seconds) in zip(names, pool.map(work, names)):
+            count_program(counts, f"{folder}/{name}", status, output, seconds)
+
+
+def count_program(counts, name, status, output, seconds):
+    passed = len(re.findall(r"^ok ", output, re.M))
+    bad = re.findall(r"^not ok .*$", output, re.M)
+    missing = re.findall(r"^not run: (.*)$", output, re.M)
+    if (status != 0 and not bad) or (status == 0 and not passed and not bad and not missing):
+        bad = [f"not ok {name}: status {status}, {passed} cases\n{tail(output)}"]
+    for line in bad:
+        say(line)
+    counts.passed += passed
+    counts.failed += len(bad)
+    counts.not_run += missing
+    say(f"  {name}: {passed} passed, {len(bad)} failed ({seconds:.0f} s)")
 
 
 @step("tidy")
@@ -257,15 +264,15 @@ def step_size(context, counts):
          f"the stripped program has {size} bytes, at most {STRIPPED_LIMIT}", output)
 
 
-def release_step(name):
+def release_step(name, at_once):
     def body(context, counts):
         if build(context, "release", counts):
-            test_programs(context, name, counts)
+            test_programs(context, name, counts, at_once=at_once)
     return body
 
 
-for folder_name in ("cli", "golden", "real", "api"):
-    step(folder_name)(release_step(folder_name))
+for folder_name, at_once in (("cli", 2), ("golden", 1), ("real", 1), ("api", 1)):
+    step(folder_name)(release_step(folder_name, at_once))
 
 
 @step("asan")
@@ -276,7 +283,7 @@ def step_asan(context, counts):
         env["INGOT_BUILD"] = os.path.join(BUILD, "asan")
         env["INGOT"] = os.path.join(BUILD, "asan", "ingot")
         env["INGOT_SANITIZED"] = "1"
-        test_programs(context, "cli", counts, env)
+        test_programs(context, "cli", counts, env, at_once=2)
 
 
 @step("tsan")
