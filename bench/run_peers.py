@@ -13,9 +13,9 @@ import glob
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import time
 
@@ -49,8 +49,7 @@ def build_peer():
         ],
         check=True,
     )
-    with tarfile.open(glob.glob(f"{folder}/*.tar.gz")[0]) as archive:
-        archive.extractall(folder, filter="data")
+    shutil.unpack_archive(glob.glob(f"{folder}/*.tar.gz")[0], folder)
     source = glob.glob(f"{folder}/*/vendor/llama.cpp")[0]
     subprocess.run(
         [

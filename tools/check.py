@@ -11,9 +11,9 @@ A test program below tests/cli, tests/golden, tests/real, tests/api (test_*.py, 
 one line a case, and ends with status 0 unless a case failed. "not run" is for what the machine
 cannot offer (no package registry, no GPU), never for a case that fails. It finds in its
 environment: INGOT (the program), INGOT_BUILD (its build folder), INGOT_SMOLLM2 and INGOT_GEMMA3
-(paths of real models, unset when they cannot be had), INGOT_NODE and INGOT_NPM (commands), and
-runs in the repository root with build/venv's python first in PATH. Programs that cannot be had
-are unset.
+(paths of real models, unset when they cannot be had), INGOT_NODE and INGOT_NPM (commands),
+INGOT_LONG (set by --long), and runs in the repository root with build/venv's python first in
+PATH. Programs that cannot be had are unset.
 """
 import os
 import re
@@ -194,6 +194,8 @@ def test_environment(context):
     for name in [n for n in env if n.startswith("INGOT_")]:
         del env[name]
     env["PATH"] = os.path.dirname(python) + os.pathsep + env.get("PATH", "")
+    if context.long_run:
+        env["INGOT_LONG"] = "1"
     env["INGOT_BUILD"] = os.path.join(BUILD, "release")
     env["INGOT"] = os.path.join(BUILD, "release", "ingot")
     for model in ("smollm2", "gemma3"):
@@ -297,8 +299,8 @@ def step_fuzz(context, counts):
 
 
 def fuzz(context, counts, seconds):
-    """Each target of the asan build on its seeds (fuzz/corpus/NAME, or the damaged files of tests/data/hostile/NAME)
-    and then on what libFuzzer makes of them."""
+    """Each target of the asan build on its seeds (fuzz/corpus/NAME, or the damaged files of
+    tests/data/hostile/NAME) and then on what libFuzzer makes of them."""
     if not build(context, "asan", counts):
         return
     folder = os.path.join(BUILD, "asan", "fuzz")
