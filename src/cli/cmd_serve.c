@@ -7,15 +7,14 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/file.h"
 #include "cli/cli.h"
 #include "cli/engine_setup.h"
 #include "cli/prompt_input.h"
 #include "cli/serve_models.h"
 #include "cli/term.h"
+#include "engine/admission_window.h"
+#include "server/api_keys.h"
 #include "server/server.h"
-
-#define MAX_KEYS_BYTES (1u << 20)
 
 struct serve {
     struct engine_setup setup;
@@ -26,11 +25,10 @@ struct serve {
     struct server *running; /* it takes what the engine has to say; NULL: not yet, or no more */
 };
 
-static const char **list_of(struct serve *s, const struct options *o, const char *name,
-                            size_t extra, size_t *n)
+static const char **list_of(struct serve *s, const struct options *o, const char *name, size_t *n)
 {
     *n = options_count(o, name);
-    const char **items = arena_array(&s->setup.arena, const char *, *n + extra + 1);
+    const char **items = arena_array(&s->setup.arena, const char *, *n + 1);
     for (size_t i = 0; i < *n; i++)
         items[i] = options_item(o, name, i);
     return items;
@@ -39,31 +37,19 @@ static const char **list_of(struct serve *s, const struct options *o, const char
 /* Keys: --api-key and INGOT_API_KEY (the same option), then the lines of --api-keys. */
 static enum status read_keys(struct serve *s, const struct options *o, struct error *err)
 {
-    struct strbuf text;
-    strbuf_init(&text, MAX_KEYS_BYTES);
     const char *path = options_text(o, "api-keys");
-    enum status status = path ? file_read(path, MAX_KEYS_BYTES, &text, err) : STATUS_OK;
-    size_t lines = 1;
-    for (size_t i = 0; i < text.len; i++)
-        lines += text.ptr[i] == '\n';
-    const char **keys = list_of(s, o, "api-key", lines, &s->server.n_api_keys);
-    struct str rest = strbuf_str(&text);
-    while (status == STATUS_OK && rest.len) {
-        size_t end = str_find(rest, STR("\n"), 0);
-        end = end == STR_NONE ? rest.len : end;
-        struct str line = str_trim(str_slice(rest, 0, end));
-        if (line.len && line.ptr[0] != '#')
-            keys[s->server.n_api_keys++] = arena_str(&s->setup.arena, line).ptr;
-        rest = str_slice(rest, MIN(end + 1, rest.len), rest.len);
+    struct api_keys keys;
+    api_keys_init(&keys, &s->setup.arena);
+    for (size_t i = 0; i < options_count(o, "api-key"); i++) {
+        char where[32];
+        snprintf(where, sizeof where, "--api-key %zu", i + 1);
+        TRY(api_keys_add(&keys, str_of(options_item(o, "api-key", i)), where, err));
     }
-    strbuf_release(&text);
-    for (size_t i = 0; status == STATUS_OK && i < s->server.n_api_keys; i++)
-        if (!keys[i][0])
-            status = error_set(err, STATUS_INVALID, "--api-key: an empty key opens nothing");
-    if (status == STATUS_OK && path && s->server.n_api_keys == 0)
-        status = error_set(err, STATUS_INVALID, "%s: holds no key", path);
-    s->server.api_keys = keys;
-    return status;
+    if (path)
+        TRY(api_keys_read(&keys, path, err));
+    s->server.api_keys = keys.key;
+    s->server.n_api_keys = keys.n;
+    return STATUS_OK;
 }
 
 static enum status open_log(struct serve *s, const struct options *o, struct error *err)
@@ -114,7 +100,7 @@ static enum status read_options(struct serve *s, const struct options *o, struct
     TRY(prompt_take_kwargs(o, s->template_defaults, err));
     v->host = options_text(o, "host");
     v->port = (int)options_int(o, "port");
-    v->cors_origins = list_of(s, o, "cors-origin", 0, &v->n_cors_origins);
+    v->cors_origins = list_of(s, o, "cors-origin", &v->n_cors_origins);
     v->concurrency = (int)options_int(o, "concurrency");
     v->max_connections = (int)options_int(o, "max-connections");
     v->n_workers = 2;
@@ -141,6 +127,9 @@ static enum status read_options(struct serve *s, const struct options *o, struct
     v->live_row = term_is_terminal(v->log) && !v->quiet && !v->log_json;
     s->setup.engine.max_requests = v->concurrency * 32; /* the server counts requests, each of n */
     s->setup.engine.max_sequences = (int32_t)options_int(o, "parallel");
+    s->setup.engine.admission_window_ms = options_word(o, "admission-window")
+                                              ? ADMISSION_WINDOW_MOST_MS
+                                              : (int32_t)options_int(o, "admission-window");
     return STATUS_OK;
 }
 

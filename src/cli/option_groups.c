@@ -115,8 +115,10 @@ const struct option_group device_options = OPTION_GROUP("devices", "Devices", de
 static const struct option server_rows[] = {
     OPT_TEXT("--host", "ADDRESS", "127.0.0.1", "listen on this address, or on unix:PATH"),
     OPT_INT("--port", "N", "8080", 0, 65535, "listen on this port (0: any free one, printed)"),
-    OPT_LIST("--api-key", "KEY", "demand this key (repeatable; open when none is given)"),
-    OPT_TEXT("--api-keys --api-key-file", "FILE", NULL, "keys, one a line"),
+    OPT_LIST("--api-key", "KEY",
+             "demand this key (repeatable; open when none is given); 'KEY priority=N' gives its "
+             "requests that priority, 0 to 9, and no higher"),
+    OPT_TEXT("--api-keys --api-key-file", "FILE", NULL, "keys, one a line, written like --api-key"),
     OPT_LIST("--cors-origin --cors-origins", "ORIGIN",
              "let pages of this origin call the server (repeatable; none by default)"),
     OPT_TEXT("--model-name --alias -a", "NAME", NULL,
@@ -130,6 +132,8 @@ static const struct option server_rows[] = {
     OPT_FLAG("--metrics-public", "off", "GET /metrics needs no key from other machines either"),
     OPT_INT_OR("--parallel -np --n-slots", "N", "auto", "auto", 1, 4096,
                "sequences computed together"),
+    OPT_INT_OR("--admission-window", "MS", "auto", "auto", 0, 150,
+               "at most: an idle server waits for requests that come together (0: never)"),
     OPT_INT("--concurrency --max-concurrent-requests --max-concurrent", "N", "64", 1, 100000,
             "admitted requests, beyond: 429"),
     OPT_INT("--max-connections", "N", "128", 1, 100000, "open connections, beyond: 503"),

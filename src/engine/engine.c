@@ -4,12 +4,14 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/thread.h"
 #include "cpu/cpu_device.h"
 #include "engine/disk_store.h"
 #include "engine/engine_internal.h"
 #include "engine/load_model.h"
+#include "engine/model_sizes.h"
 #include "engine/plan_device.h"
 #include "engine/request.h"
 #include "engine/scheduler.h"
@@ -87,14 +89,35 @@ static bool run_passes(struct engine *e)
     return worked;
 }
 
+/* With `lock`. */
+static void wait_at_most(struct engine *e, uint64_t ns)
+{
+    uint64_t until = clock_ns() + ns;
+    struct timespec time = { (time_t)(until / 1000000000), (long)(until % 1000000000) };
+    pthread_cond_timedwait(&e->wake, &e->lock, &time);
+}
+
+/* With `lock`: returns when there may be something to do. */
+static void wait_for_work(struct engine *e, bool worked)
+{
+    bool idle = !e->incoming && e->n_running == 0 && e->n_waiting == 0;
+    uint64_t left;
+    if (idle)
+        admission_window_rest(&e->window);
+    while (!worked && !e->poked && !e->incoming && !e->stopping)
+        pthread_cond_wait(&e->wake, &e->lock);
+    while (idle && e->incoming && !e->stopping &&
+           (left = admission_window_left(&e->window, clock_ns())) > 0)
+        wait_at_most(e, left);
+}
+
 static void *engine_main(void *argument)
 {
     struct engine *e = argument;
     bool worked = false, stopping = false;
     while (!stopping) {
         pthread_mutex_lock(&e->lock);
-        while (!worked && !e->poked && !e->incoming && !e->stopping)
-            pthread_cond_wait(&e->wake, &e->lock);
+        wait_for_work(e, worked);
         e->poked = false;
         stopping = e->stopping;
         pthread_mutex_unlock(&e->lock);
@@ -132,6 +155,15 @@ static enum status open_device(const struct engine_options *o, struct device **o
     return cpu_device_new(&cpu, out, err);
 }
 
+static void init_wake(struct engine *e)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&e->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
 static struct engine *engine_alloc(const struct engine_options *o)
 {
     struct engine *e = mem_new(struct engine);
@@ -149,7 +181,9 @@ static struct engine *engine_alloc(const struct engine_options *o)
     engine_metrics_init(&e->metrics);
     pthread_mutex_init(&e->lock, NULL);
     pthread_mutex_init(&e->device_lock, NULL);
-    pthread_cond_init(&e->wake, NULL);
+    init_wake(e);
+    int32_t n_seats = o->max_sequences > 0 ? o->max_sequences : SEQUENCES_DEFAULT;
+    admission_window_init(&e->window, o->admission_window_ms, n_seats);
     return e;
 }
 
@@ -441,6 +475,7 @@ enum status engine_submit_group(struct engine *e, const struct request_options *
     pthread_mutex_lock(&e->lock);
     *e->incoming_end = out[0];
     e->incoming_end = &out[0]->next;
+    admission_window_arrive(&e->window, clock_ns());
     pthread_cond_signal(&e->wake);
     pthread_mutex_unlock(&e->lock);
     return STATUS_OK;

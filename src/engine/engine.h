@@ -39,6 +39,8 @@ struct engine_options {
     int32_t lookup;               /* most tokens drafted by prompt lookup; 0: none */
     int32_t max_requests;         /* admitted and waiting together; 0: 64 */
     int32_t max_sequences;        /* resident at once; 0: auto */
+    int32_t admission_window_ms;  /* at most: an idle engine waits for requests that come together
+                                     with the first, see admission_window.h; 0: never */
     enum tensor_type k_type, v_type; /* KV types; F32 under exact unless set */
     bool k_type_set, v_type_set;
     const char *tokenizer_path, *chat_template; /* overrides; NULL: the model's own */

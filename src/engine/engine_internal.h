@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/log.h"
+#include "engine/admission_window.h"
 #include "engine/engine.h"
 #include "engine/metrics.h"
 #include "engine/pass.h"
@@ -31,6 +32,7 @@ struct engine {
     pthread_cond_t wake;
     bool poked, stopping;
     struct request *incoming, **incoming_end;
+    struct admission_window window; /* of those in `incoming`, under `lock` */
     struct engine_model *models;   /* grows at the front, under `lock` */
     atomic_int n_admitted;         /* waiting and running */
     atomic_int n_device_waits;     /* who wants device_lock while a model is loaded */

@@ -5,8 +5,8 @@
  * reference until libmicrohttpd reports completion, a worker and the watch hold one each while
  * they know the exchange.
  * Threads: at any time one thread owns the exchange: libmicrohttpd's, or the worker while phase
- * is WORKING. Others only call exchange_wake() and exchange_gone(); the fields under `lock` are
- * all they share. */
+ * is WORKING and the exchange is not parked. Others only call exchange_wake() and
+ * exchange_gone(); the fields under `lock` are all they share. */
 #ifndef SERVER_EXCHANGE_H
 #define SERVER_EXCHANGE_H
 
@@ -22,6 +22,7 @@
 #include "engine/engine.h"
 #include "server/server_limits.h"
 
+struct api_key; /* server/api_keys.h */
 struct server;
 struct route;
 struct shelf_model; /* server/model_shelf.h */
@@ -68,10 +69,12 @@ struct exchange {
     struct MHD_Connection *connection;
     int fd;
     const struct route *route;
-    struct shelf_model *served; /* the model it is about, held; NULL: none */
+    struct shelf_model *wanted; /* the model it is about; NULL: none */
+    struct shelf_model *served; /* the same once it is held; NULL: not yet */
     enum error_shape shape;
     struct str authority; /* of an absolute-form target; it counts instead of Host */
     char method[8], *path, request_id[LIMIT_REQUEST_ID_BYTES + 1];
+    const struct api_key *key; /* it was opened with; NULL: none is needed */
     const char *client;       /* fairness: the key, else the connection (in client_name) */
     char client_name[24];
     double started; /* monotonic seconds */
@@ -98,6 +101,7 @@ struct exchange {
     pthread_mutex_t lock; /* the rest is shared */
     bool suspended, woken, gone;
     bool has_worker, ended, cut_off; /* ended: the connection is no longer there */
+    bool parked;                     /* the worker waits for a model and has nothing else of it */
     double last_byte;                 /* when the stream last gave bytes */
     double deadline;                  /* 0: none */
     const char *stop;                 /* why it has to end; static text; NULL: it need not */
@@ -114,6 +118,12 @@ bool exchange_is_gone(struct exchange *);
 /* Any thread: the answer has to end, for the first reason that was given. Its owner sees to it. */
 void exchange_stop(struct exchange *, const char *why);
 const char *exchange_stop_reason(struct exchange *); /* NULL: none */
+
+/* A worker is about to wait for a model: who owns the exchange may take it back meanwhile. */
+void exchange_park(struct exchange *);
+bool exchange_is_parked(struct exchange *);
+bool exchange_unpark(struct exchange *);    /* the worker goes on; false: it was taken back */
+bool exchange_take_back(struct exchange *); /* it has no worker any more; false: it is not parked */
 
 /* Takes text over; phase becomes REPLY. */
 void exchange_reply_json(struct exchange *, int status, const json_t *value);

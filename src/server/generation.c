@@ -4,11 +4,13 @@
 
 #include "base/clock.h"
 #include "base/mem.h"
+#include "server/api_keys.h"
 #include "server/http_reply.h"
 #include "server/request_log.h"
 #include "server/server_state.h"
 
 #define FRAMES_AHEAD (64u << 10)
+#define PRIORITY_DEFAULT 5
 
 static void release(struct exchange *x)
 {
@@ -167,6 +169,19 @@ static enum status check_ceiling(struct exchange *x, struct generation *g, int32
     return STATUS_OK;
 }
 
+/* The request's own, at most its key's, else its key's, else the middle. */
+static enum status choose_priority(const struct exchange *x, struct generation *g,
+                                   struct error *err)
+{
+    int *asked = &g->fields.priority, allowed = x->key ? x->key->priority : -1;
+    if (allowed >= 0 && *asked > allowed)
+        return error_set(err, STATUS_INVALID, "priority is %d, more than the %d of this API key",
+                         *asked, allowed);
+    if (*asked < 0)
+        *asked = allowed >= 0 ? allowed : PRIORITY_DEFAULT;
+    return STATUS_OK;
+}
+
 static enum status submit(struct exchange *x, struct generation *g, int32_t max_tokens,
                           struct error *err)
 {
@@ -236,6 +251,10 @@ bool generation_start(struct exchange *x, struct generation *g)
         return false;
     if (check_ceiling(x, g, &max_tokens, &err) != STATUS_OK) {
         exchange_error(x, 400, "max_tokens", NULL, "%s", err.message);
+        return false;
+    }
+    if (choose_priority(x, g, &err) != STATUS_OK) {
+        exchange_error(x, 400, "priority", NULL, "%s", err.message);
         return false;
     }
     if (g->fields.session && g->n_prompts != 1) {

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/mem.h"
+#include "server/api_keys.h"
 #include "server/server_state.h"
 
 struct framing {
@@ -180,9 +181,10 @@ bool http_check_key(struct exchange *x)
         bearer = (struct str){ 0 };
     struct str header = str_trim(exchange_header(x, "x-api-key"));
     for (size_t i = 0; i < o->n_api_keys; i++) {
-        struct str key = str_of(o->api_keys[i]);
+        struct str key = str_of(o->api_keys[i].key);
         if (same_secret(bearer, key) || same_secret(header, key)) {
-            x->client = o->api_keys[i];
+            x->key = &o->api_keys[i];
+            x->client = x->key->key;
             return true;
         }
     }

@@ -291,7 +291,7 @@ static enum status read_small(const json_t *body, struct request_fields *f, stru
     } numbers[] = {
         { "n", 1, LIMIT_N, 1 },
         { "min_tokens", 0, INT32_MAX, 0 },
-        { "priority", 0, 9, 5 },
+        { "priority", 0, 9, -1 },
         { "lookup", 0, DRAFT_MOST, -1 },
     };
     struct {

@@ -20,7 +20,7 @@ struct request_fields {
     bool ignore_eos, stream, include_usage, timings_per_token, prefill_progress;
     struct str stop[LIMIT_STOP_STRINGS];
     int32_t n_stop;
-    int priority;
+    int priority;   /* -1: not given */
     int32_t lookup; /* as in request_options */
     bool cache_prompt;
     const char *session; /* a name that is valid; NULL: none */

@@ -16,12 +16,13 @@
 #include "base/str.h"
 #include "engine/engine.h"
 
+struct api_key; /* server/api_keys.h */
 struct server;
 
 struct server_options {
     const char *host;            /* address, or "unix:PATH" */
     int port;                    /* 0: any free one, see server_port() */
-    const char *const *api_keys; /* [n_api_keys]; none: open */
+    const struct api_key *api_keys; /* [n_api_keys]; none: open */
     size_t n_api_keys;
     const char *const *cors_origins; /* [n_cors_origins] exact origins, or "*" */
     size_t n_cors_origins;
