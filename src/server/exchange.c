@@ -119,6 +119,41 @@ const char *exchange_stop_reason(struct exchange *x)
     return why;
 }
 
+void exchange_park(struct exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    x->parked = true;
+    pthread_mutex_unlock(&x->lock);
+}
+
+bool exchange_is_parked(struct exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    bool parked = x->parked;
+    pthread_mutex_unlock(&x->lock);
+    return parked;
+}
+
+static bool unpark(struct exchange *x, bool goes_on)
+{
+    pthread_mutex_lock(&x->lock);
+    bool parked = x->parked;
+    x->parked = false;
+    x->has_worker &= goes_on || !parked;
+    pthread_mutex_unlock(&x->lock);
+    return parked;
+}
+
+bool exchange_unpark(struct exchange *x)
+{
+    return unpark(x, true);
+}
+
+bool exchange_take_back(struct exchange *x)
+{
+    return unpark(x, false);
+}
+
 void exchange_error_stopped(struct exchange *x, const char *why)
 {
     bool late = strcmp(why, EXCHANGE_TIMEOUT) == 0;

@@ -162,35 +162,18 @@ static void conclude(struct exchange *x)
         x->source.cancel(x, "the connection ended");
 }
 
-/* False: the exchange was handed on to the loader. */
-static bool run_handler(struct exchange *x, bool may_load)
+/* False: it has its answer, or needs none. */
+static bool may_go_on(struct exchange *x)
 {
-    if (exchange_is_gone(x))
-        return true;
     const char *why = exchange_stop_reason(x);
-    if (why) {
+    if (why)
         exchange_error_stopped(x, why);
-        return true;
-    }
-    if (!x->json && strcmp(x->method, "POST") == 0 && !parse_body(x))
-        return true;
-    if (x->route->flags & ROUTE_MODEL && !model_choose(x, may_load)) {
-        if (x->phase != EXCHANGE_WORKING)
-            return true;
-        strbuf_release(&x->body);
-        if (worker_pool_add(x->server->loader, x))
-            return false;
-        exchange_error(x, 429, "model", NULL, "too many requests wait for a model");
-        return true;
-    }
-    x->route->handle(x);
-    return true;
+    return !why && !exchange_is_gone(x);
 }
 
-static void work(struct exchange *x, bool may_load)
+/* The worker is done with it. */
+static void finish(struct exchange *x)
 {
-    if (!run_handler(x, may_load))
-        return;
     strbuf_release(&x->body);
     pthread_mutex_lock(&x->lock);
     x->has_worker = false;
@@ -202,15 +185,64 @@ static void work(struct exchange *x, bool may_load)
     exchange_drop(x);
 }
 
+static void hand_on(struct exchange *x)
+{
+    exchange_park(x);
+    if (worker_pool_add(x->server->loader, x))
+        return;
+    if (!exchange_unpark(x)) {
+        exchange_drop(x);
+        return;
+    }
+    exchange_error(x, 429, "model", NULL, "too many requests wait for a model");
+    finish(x);
+}
+
 /* The connection may end at any time meanwhile: its memory is not touched here. */
 void http_daemon_work(void *exchange)
 {
-    work(exchange, false);
+    struct exchange *x = exchange;
+    unsigned flags = x->route->flags;
+    bool by_name = flags & (ROUTE_LOADS | ROUTE_UNLOADS);
+    bool good = may_go_on(x) && (strcmp(x->method, "POST") != 0 || parse_body(x)) &&
+                (!(flags & ROUTE_MODEL || by_name) || model_choose(x));
+    if (good && (by_name || (flags & ROUTE_MODEL && !x->served))) {
+        hand_on(x);
+        return;
+    }
+    if (good)
+        x->route->handle(x);
+    finish(x);
 }
 
+/* Until the model is there the exchange is not touched: it may be answered at its deadline, or its
+ * client leave, and nothing is loaded for one that waits no more. */
 void http_daemon_work_loading(void *exchange)
 {
-    work(exchange, true);
+    struct exchange *x = exchange;
+    struct model_shelf *shelf = &x->server->shelf;
+    struct shelf_model *m = x->route->flags & ROUTE_UNLOADS ? NULL : x->wanted;
+    bool by_name = x->route->flags & ROUTE_LOADS;
+    struct error err = { 0 };
+    enum status status = STATUS_OK;
+    if (m && !exchange_is_parked(x))
+        m = NULL;
+    else if (m)
+        status = model_shelf_acquire(shelf, m, by_name, &err);
+    if (!exchange_unpark(x)) {
+        if (m && status == STATUS_OK)
+            model_shelf_release_model(shelf, m, false);
+        exchange_drop(x);
+        return;
+    }
+    if (status != STATUS_OK) {
+        model_not_served(x, m, &err);
+    } else {
+        x->served = m;
+        if (may_go_on(x))
+            x->route->handle(x);
+    }
+    finish(x);
 }
 
 /* The body is complete: the handler runs here or on a worker. */
@@ -232,7 +264,7 @@ static void dispatch(struct exchange *x)
     x->phase = EXCHANGE_WORKING;
     x->has_worker = true;
     exchange_hold(x);
-    if (!worker_pool_add(x->route->flags & ROUTE_LOADS ? s->loader : s->workers, x)) {
+    if (!worker_pool_add(s->workers, x)) {
         x->has_worker = false;
         exchange_drop(x);
         exchange_error(x, 429, NULL, NULL, "too many requests wait to be read");
@@ -256,8 +288,11 @@ static bool advance(struct exchange *x)
         pthread_mutex_unlock(&x->lock);
         if (!woken)
             return false;
+        const char *why = exchange_stop_reason(x);
         if (x->phase == EXCHANGE_WAITING)
             x->source.pump(x);
+        else if (why && exchange_take_back(x))
+            exchange_error_stopped(x, why);
     }
 }
 
@@ -313,6 +348,7 @@ static void on_completed(void *argument, struct MHD_Connection *connection, void
     bool cut_off = how != MHD_REQUEST_TERMINATED_COMPLETED_OK;
     if (cut_off)
         exchange_gone(x);
+    exchange_take_back(x);
     set_silence_limit(connection, s->options.idle_timeout);
     http_watch_connection_idle(s->watch, http_connection_of(connection), s->options.idle_timeout);
     pthread_mutex_lock(&x->lock);

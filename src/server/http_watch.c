@@ -71,7 +71,7 @@ static void tick_exchanges(struct http_watch *w, double now)
         pthread_mutex_lock(&x->lock);
         bool silent = interval > 0 && x->last_byte > 0 && now - x->last_byte >= interval;
         bool late = x->deadline > 0 && now > x->deadline;
-        bool wake = x->suspended && (silent || late);
+        bool wake = late || (x->suspended && silent);
         if (late && !x->stop)
             x->stop = EXCHANGE_TIMEOUT;
         if (late)

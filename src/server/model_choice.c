@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "server/request_fields.h"
+#include "server/router.h"
 #include "server/server_state.h"
 
 void model_unknown(struct exchange *x, struct str name)
@@ -29,36 +30,25 @@ void model_not_served(struct exchange *x, const struct shelf_model *m, const str
         x->retry_after = "5";
 }
 
-bool model_choose(struct exchange *x, bool may_load)
+bool model_choose(struct exchange *x)
 {
     struct server *s = x->server;
-    struct error err = { 0 };
+    bool by_name = x->route->flags & (ROUTE_LOADS | ROUTE_UNLOADS);
     const json_t *named = field_get(x->json, "model");
-    if (named && !json_is_string(named)) {
-        exchange_error(x, 400, "model", NULL, "model: expected a string");
+    if (named ? !json_is_string(named) : by_name) {
+        exchange_error(x, 400, "model", NULL, "model: expected the name of a model");
         return false;
     }
-    struct shelf_model *m = &s->shelf.entry[0];
-    if (named) {
-        m = model_shelf_find(&s->shelf, json_str(named));
-        if (!m && s->options.strict_model) {
-            model_unknown(x, json_str(named));
-            return false;
-        }
-        m = m ? m : &s->shelf.entry[0];
-    }
-    if (model_shelf_try_acquire(&s->shelf, m)) {
-        x->served = m;
-        return true;
-    }
-    if (!may_load)
+    x->wanted = named ? model_shelf_find(&s->shelf, json_str(named)) : NULL;
+    if (named && !x->wanted && (by_name || s->options.strict_model)) {
+        model_unknown(x, json_str(named));
         return false;
-    if (model_shelf_acquire(&s->shelf, m, false, &err) == STATUS_OK) {
-        x->served = m;
-        return true;
     }
-    model_not_served(x, m, &err);
-    return false;
+    if (!x->wanted)
+        x->wanted = &s->shelf.entry[0];
+    if (!by_name && model_shelf_try_acquire(&s->shelf, x->wanted))
+        x->served = x->wanted;
+    return true;
 }
 
 struct shelf_model *model_look(struct exchange *x)

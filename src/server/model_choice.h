@@ -6,10 +6,10 @@
 
 /* Why acquiring it failed: 503 when memory or seats are short for now, 404, 500. */
 void model_not_served(struct exchange *, const struct shelf_model *, const struct error *);
-/* The model that the body names, loaded if need be: worker threads only. Without a name, or with
- * an unknown one unless --strict-model, it is the first. False: the exchange has its error, or its
- * phase is still WORKING: the model is not loaded and `may_load` is false. */
-bool model_choose(struct exchange *, bool may_load);
+/* exchange->wanted becomes the model that the body names; without a name, or with an unknown one
+ * unless --strict-model, the first. /models/load and /models/unload need a name, and a known one.
+ * It is held (`served`) if it is loaded. Never blocks. False: the exchange has its error. */
+bool model_choose(struct exchange *);
 /* The model that ?model= names, else the first; exchange->served stays NULL unless it is loaded.
  * Never blocks. NULL: the exchange has its error. */
 struct shelf_model *model_look(struct exchange *);

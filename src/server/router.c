@@ -21,7 +21,7 @@ static const struct route routes[] = {
     { "/models", ROUTE_GET | ROUTE_INLINE, NULL, openai_models_list },
     { "/v1/models/", ROUTE_GET | ROUTE_INLINE | ROUTE_PREFIX, NULL, openai_models_one },
     { "/models/load", ROUTE_POST | ROUTE_LOADS, NULL, model_routes_load },
-    { "/models/unload", ROUTE_POST | ROUTE_LOADS, NULL, model_routes_unload },
+    { "/models/unload", ROUTE_POST | ROUTE_UNLOADS, NULL, model_routes_unload },
     { "/tokenize", ROUTE_POST | ROUTE_MODEL, NULL, llama_tokenize },
     { "/detokenize", ROUTE_POST | ROUTE_MODEL, NULL, llama_detokenize },
     { "/health", ROUTE_GET | ROUTE_OPEN | ROUTE_INLINE, NULL, status_health },

@@ -13,7 +13,8 @@ enum route_flags {
     ROUTE_PREFIX = 16, /* the path may go on */
     ROUTE_INLINE = 32, /* quick: runs on the HTTP thread */
     ROUTE_MODEL = 128, /* about one model, which is loaded before the handler runs */
-    ROUTE_LOADS = 256, /* loads or unloads one: the loader's work */
+    ROUTE_LOADS = 256, /* loads the one that it names: the loader's work */
+    ROUTE_UNLOADS = 512,
     ROUTE_METRICS = 64, /* open on loopback, or when the options say so */
 };
 
