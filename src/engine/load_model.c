@@ -96,6 +96,15 @@ static void fill_defaults(struct engine_model *m, const struct log_sink *log)
     m->info.n_end_tokens = (int32_t)ends.n;
 }
 
+/* What seems free and is not: the loaded models will come to use it. */
+static int64_t promised_bytes(const struct engine *e)
+{
+    int64_t bytes = 0;
+    for (const struct engine_model *m = e->models; m; m = m->next)
+        bytes += scheduler_untouched(m->scheduler);
+    return bytes;
+}
+
 static enum status check_weights_fit(struct engine *e, const struct model_source *source,
                                      struct device *dev, struct error *err)
 {
@@ -103,7 +112,7 @@ static enum status check_weights_fit(struct engine *e, const struct model_source
     TRY(model_plan_bytes(source, e->options.family, dev, &resident, &mapped, err));
     if (e->options.no_mmap)
         resident += file_bytes(source->weights);
-    return model_sizes_check_weights(resident, err);
+    return model_sizes_check_weights(resident, promised_bytes(e), err);
 }
 
 static enum status load_weights(struct engine *e, struct engine_model *m, struct device *dev,
@@ -145,7 +154,7 @@ static enum status fill(struct engine *e, struct device *dev, const char *path,
     m->name = name_of(m->source);
     fill_info(m);
     fill_defaults(m, plan ? NULL : e->options.log);
-    TRY(model_sizes_choose(&e->options, m->model, dev, &m->sizes, err));
+    TRY(model_sizes_choose(&e->options, m->model, dev, promised_bytes(e), &m->sizes, err));
     TRY(take_state(m, dev, plan, err));
     if (!plan && e->options.mlock)
         TRY(memory_lock_model(m, err));

@@ -9,7 +9,7 @@ void page_group_init(struct page_group *g, int32_t n_pages)
     g->n_owners = mem_array(int32_t, (size_t)n_pages);
     g->kept = mem_array(bool, (size_t)n_pages);
     g->free = mem_array(int32_t, (size_t)n_pages);
-    g->n_pages = g->n_free = n_pages;
+    g->n_pages = g->n_free = g->n_untouched = n_pages;
     for (int32_t i = 0; i < n_pages; i++) /* the lowest pages are taken first */
         g->free[i] = n_pages - 1 - i;
 }
@@ -27,6 +27,7 @@ int32_t page_group_take(struct page_group *g)
     if (g->n_free == 0)
         return -1;
     int32_t page = g->free[--g->n_free];
+    g->n_untouched = MIN(g->n_untouched, g->n_free);
     CHECK(g->n_owners[page] == 0);
     g->n_owners[page] = 1;
     return page;

@@ -16,6 +16,7 @@ struct page_group {
     int32_t *free;     /* [n_free] a stack: the page returned last is taken first */
     bool *kept;        /* [n_pages] a cache is among the owners */
     int32_t n_pages, n_free, n_idle;
+    int32_t n_untouched; /* never taken yet: they lie at the bottom of the stack */
 };
 
 void page_group_init(struct page_group *g, int32_t n_pages);

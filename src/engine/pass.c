@@ -103,6 +103,11 @@ void pass_release(struct pass *p)
     *p = (struct pass){ 0 };
 }
 
+int64_t pass_untouched(const struct pass *p)
+{
+    return (int64_t)p->scratch_bytes / p->size.rows * (p->size.rows - p->rows_most);
+}
+
 void pass_begin(struct pass *p)
 {
     p->batch = (struct batch){ 0 };
@@ -161,6 +166,7 @@ enum status pass_run(struct pass *p, const struct state_pool *pool, bool (*cance
     };
     struct state_view view = state_pool_view(pool);
     p->result = (struct forward_result){ 0 };
+    p->rows_most = MAX(p->rows_most, p->batch.n_rows);
     TRY(p->model->family->forward(p->model, &step, &view, &p->result));
     if (p->batch.n_outputs == 0 || !p->host_logits)
         return STATUS_OK;

@@ -24,6 +24,7 @@ struct pass {
     struct pass_size size;
     size_t scratch_bytes;
     uint8_t *scratch;          /* on the device */
+    int32_t rows_most;         /* of the passes so far */
     float *host_logits;        /* [outputs][n_vocab]; NULL: the device's memory is the host's */
     int32_t *token, *position, *row_sequence, *output_row;
     struct batch_sequence *sequence;
@@ -38,6 +39,8 @@ MUST_CHECK enum status pass_measure(const struct model *model, struct device *de
 MUST_CHECK enum status pass_init(struct pass *p, const struct model *model,
                                  struct pass_size size, size_t scratch_bytes, struct error *err);
 void pass_release(struct pass *p);
+/* Bytes of the scratch that no pass has needed yet, in proportion to the rows. */
+int64_t pass_untouched(const struct pass *p);
 
 enum pass_outputs { PASS_NO_OUTPUT, PASS_LAST_ROW, PASS_ALL_ROWS };
 void pass_begin(struct pass *p);

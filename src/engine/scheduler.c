@@ -196,6 +196,12 @@ struct scheduler_counts scheduler_count(const struct scheduler *s)
     };
 }
 
+int64_t scheduler_untouched(const struct scheduler *s)
+{
+    int64_t cache = s->reuses ? s->prefixes.host_budget - s->prefixes.counts.host_bytes : 0;
+    return state_pool_untouched(s->model->pool) + pass_untouched(&s->pass) + MAX(cache, 0);
+}
+
 void scheduler_publish(struct scheduler *s)
 {
     slot_board_publish(&s->board, s);

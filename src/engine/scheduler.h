@@ -36,6 +36,9 @@ int64_t host_cache_budget(const struct engine_options *);
 /* This model's share of it; with the device lock. */
 void scheduler_set_host_cache(struct scheduler *s, int64_t bytes);
 
+/* Bytes that are reserved for it and were not needed yet; with the device lock. */
+int64_t scheduler_untouched(const struct scheduler *s);
+
 void scheduler_publish(struct scheduler *s); /* the state of its seats, after a pass */
 /* What was published last; any thread. */
 int32_t scheduler_slots(struct scheduler *s, struct engine_slot *out, int32_t max);

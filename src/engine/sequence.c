@@ -33,8 +33,7 @@ enum status sequence_open(struct sequence *s, struct state_pool *p, struct error
     int32_t slot = p->free_slots[p->n_free_slots - 1];
     if (p->has_fixed)
         TRY(state_pool_clear_slot(p, slot, err));
-    p->n_free_slots--;
-    s->slot = slot;
+    s->slot = state_pool_take_slot(p);
     s->spoiled = false;
     s->n_pages = s->n_past = s->first_sliding = 0;
     return STATUS_OK;
@@ -146,7 +145,7 @@ bool sequence_draft(struct sequence *s, struct state_pool *p, int32_t n)
     if (p->has_fixed) {
         if (p->n_free_slots == 0)
             return false;
-        s->draft_slot = p->free_slots[--p->n_free_slots];
+        s->draft_slot = state_pool_take_slot(p);
     }
     s->n_drafted = n;
     return true;

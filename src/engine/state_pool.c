@@ -151,6 +151,7 @@ enum status state_pool_new(const struct state_layout *layout, struct device *dev
     p->free_slots = mem_array(int32_t, (size_t)n_slots);
     for (int32_t i = 0; i < n_slots; i++)
         p->free_slots[p->n_free_slots++] = n_slots - 1 - i;
+    p->n_untouched_slots = n_slots;
     for (int32_t i = 0; i < layout->n_pieces; i++) {
         enum status status = take_piece(p, &s, i, err);
         if (status != STATUS_OK) {
@@ -190,6 +191,21 @@ void state_pool_free(struct state_pool *p)
     mem_free(p);
 }
 
+int64_t state_pool_untouched(const struct state_pool *p)
+{
+    int64_t bytes = 0;
+    for (int32_t i = 0; i < p->layout->n_pieces; i++) {
+        const struct state_piece *piece = &p->layout->piece[i];
+        const struct kv_layer *layer = &p->kv[i];
+        if (piece->kind == STATE_FIXED)
+            bytes += piece->fixed_bytes * p->n_untouched_slots;
+        else
+            bytes += (layer->k_page_bytes + layer->v_page_bytes) *
+                     (piece->kind == STATE_PAGED ? p->full : p->sliding).n_untouched;
+    }
+    return bytes;
+}
+
 struct state_view state_pool_view(const struct state_pool *p)
 {
     return (struct state_view){ p->kv, p->fixed };
@@ -207,6 +223,14 @@ int32_t state_pool_take_page(struct state_pool *p, enum state_kind kind)
     if (g->n_free == 0 && p->keeper.reclaim)
         p->keeper.reclaim(p->keeper.user, kind);
     return page_group_take(g);
+}
+
+int32_t state_pool_take_slot(struct state_pool *p)
+{
+    CHECK(p->n_free_slots > 0);
+    int32_t slot = p->free_slots[--p->n_free_slots];
+    p->n_untouched_slots = MIN(p->n_untouched_slots, p->n_free_slots);
+    return slot;
 }
 
 static enum status copy_block(struct state_pool *p, uint8_t *base, int64_t bytes, int32_t from,

@@ -53,7 +53,7 @@ struct state_pool {
     struct page_keeper keeper;  /* may be all NULL */
     struct kv_layer *kv;        /* [n_pieces] */
     uint8_t **fixed;            /* [n_pieces] */
-    int32_t *free_slots, n_free_slots;
+    int32_t *free_slots, n_free_slots, n_untouched_slots;
     uint8_t *bounce;            /* host memory for one page or block */
     int64_t bounce_bytes, bytes;
 };
@@ -68,13 +68,19 @@ MUST_CHECK enum status state_pool_new(const struct state_layout *, struct device
                                       struct error *err);
 void state_pool_free(struct state_pool *p); /* NULL is allowed */
 
+/* Reserved bytes of pages and slots that were never used: memory that the device may still have to
+ * find. */
+int64_t state_pool_untouched(const struct state_pool *p);
+
 struct state_view state_pool_view(const struct state_pool *p);
 
 struct page_group *state_pool_group(struct state_pool *p, enum state_kind kind);
 /* A page with one owner; -1: none is free and the keeper has none to give. */
 int32_t state_pool_take_page(struct state_pool *p, enum state_kind kind);
 
-/* For sequence.c: the contents of a page or slot, over all pieces of its group. */
+/* For sequence.c: a fixed block; one is free. */
+int32_t state_pool_take_slot(struct state_pool *p);
+/* And the contents of a page or slot, over all pieces of its group. */
 MUST_CHECK enum status state_pool_copy_page(struct state_pool *p, enum state_kind kind,
                                             int32_t from, int32_t to, struct error *err);
 MUST_CHECK enum status state_pool_clear_slot(struct state_pool *p, int32_t slot,
