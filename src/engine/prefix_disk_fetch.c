@@ -129,6 +129,7 @@ static void take_blocks(struct prefix_disk *d, struct prefix_fetch *f)
         struct disk_want *want = &f->io.want[f->n_taken++];
         if (!atomic_load(&f->io.stop) && !put_block(d, want))
             atomic_store(&f->io.stop, true);
+        prefix_node_moved(d->tree, want->node);
         block_pool_give(&d->fetch_blocks, want->block);
         want->block = NULL;
     }

@@ -16,10 +16,9 @@ double prefix_value(int32_t tokens_saved, double seconds_per_token, double idle_
     return tokens_saved * seconds_per_token * recency / (double)MAX(bytes, 1);
 }
 
-static double node_value(const struct prefix_tree *t, const struct prefix_node *n, int64_t bytes)
+double prefix_rank(int32_t tokens_saved, double used_seconds, int64_t bytes)
 {
-    double idle = (double)(t->now_ns - MIN(n->used_ns, t->now_ns)) * 1e-9;
-    return prefix_value(n->n_tokens, t->seconds_per_token, idle, bytes);
+    return log2(prefix_value(tokens_saved, 1, 0, bytes)) + used_seconds / HALF_LIFE_SECONDS;
 }
 
 /* --- host memory ---------------------------------------------------------------------------- */
@@ -37,6 +36,39 @@ static int64_t host_bytes(const struct prefix_tree *t, const struct prefix_node 
 {
     return (n->host_page ? t->page_bytes : 0) + (n->host_sliding ? t->sliding_bytes : 0) +
            (n->checkpoint ? t->slot_bytes : 0);
+}
+
+static void place(struct prefix_tree *t, struct prefix_node *n, enum prefix_order_kind kind,
+                  bool there, int64_t bytes)
+{
+    double used = (double)n->used_ns * 1e-9;
+    if (there)
+        prefix_order_put(&t->order[kind], n, prefix_rank(n->n_tokens, used, bytes));
+    else
+        prefix_order_drop(&t->order[kind], n);
+}
+
+void prefix_node_moved(struct prefix_tree *t, struct prefix_node *n)
+{
+    int64_t bytes = host_bytes(t, n);
+    place(t, n, PREFIX_ORDER_PAGES, n->page >= 0, t->page_bytes);
+    place(t, n, PREFIX_ORDER_SLIDING, n->sliding >= 0, t->sliding_bytes);
+    place(t, n, PREFIX_ORDER_HOST, bytes > 0, bytes);
+}
+
+/* The first node of an order that may go. Those before it are few: somebody uses them. */
+static struct prefix_node *first_that(struct prefix_tree *t, enum prefix_order_kind kind,
+                                      bool (*may_go)(struct prefix_tree *, struct prefix_node *))
+{
+    struct prefix_node *aside = NULL, *found;
+    while ((found = prefix_order_first(&t->order[kind])) && !may_go(t, found)) {
+        prefix_order_drop(&t->order[kind], found);
+        found->aside = aside;
+        aside = found;
+    }
+    for (; aside; aside = aside->aside)
+        prefix_node_moved(t, aside);
+    return found;
 }
 
 static bool has_pinned_child(const struct prefix_node *n)
@@ -72,22 +104,15 @@ static bool holds_up(const struct prefix_node *n)
 
 /* Without a copy on disk an inner page holds up what lies below it, so only leaves lose theirs; a
  * checkpoint or a sliding page may go anywhere. */
+static bool may_lose_copy(struct prefix_tree *t, struct prefix_node *n)
+{
+    return host_bytes(t, n) > 0 && !n->pinned && !has_pinned_child(n) &&
+           (!holds_up(n) || n->checkpoint || n->host_sliding);
+}
+
 static bool drop_least(struct prefix_tree *t)
 {
-    struct prefix_node *worst = NULL;
-    double least = INFINITY;
-    for (struct prefix_node *n = t->all; n; n = n->all_next) {
-        int64_t bytes = host_bytes(t, n);
-        if (bytes == 0 || n->pinned || has_pinned_child(n) ||
-            (holds_up(n) && !n->checkpoint && !n->host_sliding))
-            continue;
-        double value = node_value(t, n, bytes);
-        /* Of equals the lowest: its parents are still of use without it. */
-        if (value < least || (worst && value <= least && n->level > worst->level)) {
-            least = value;
-            worst = n;
-        }
-    }
+    struct prefix_node *worst = first_that(t, PREFIX_ORDER_HOST, may_lose_copy);
     if (!worst)
         return false;
     t->counts.dropped_host++;
@@ -101,6 +126,7 @@ static bool drop_least(struct prefix_tree *t)
         prefix_host_drop(t, &worst->host_page, t->page_bytes);
     prefix_host_drop(t, &worst->host_sliding, t->sliding_bytes);
     prefix_host_drop(t, &worst->checkpoint, t->slot_bytes);
+    prefix_node_moved(t, worst);
     prefix_prune(t, worst);
     return true;
 }
@@ -179,30 +205,38 @@ static void displace(struct prefix_tree *t, struct prefix_node *n, enum state_ki
         t->counts.dropped_pages++;
     page_group_let_go(state_pool_group(t->pool, kind), *page);
     *page = -1;
+    prefix_node_moved(t, n);
     if (full && !n->host_page && !n->disk[STATE_PAGED].file && !n->pinned)
         remove_below(t, n);
     else
         prefix_prune(t, n);
 }
 
+/* What a sequence uses is used now, however long ago it took it over. */
+static bool may_lose(struct prefix_tree *t, struct prefix_node *n, enum state_kind kind)
+{
+    bool idle = is_idle(t, n, kind);
+    if (!idle)
+        n->used_ns = MAX(n->used_ns, t->now_ns);
+    return idle && !n->pinned;
+}
+
+static bool may_lose_page(struct prefix_tree *t, struct prefix_node *n)
+{
+    return may_lose(t, n, STATE_PAGED) && !has_resident_child(n);
+}
+
+static bool may_lose_sliding(struct prefix_tree *t, struct prefix_node *n)
+{
+    return may_lose(t, n, STATE_WINDOW);
+}
+
 static struct prefix_node *least_idle(struct prefix_tree *t, enum state_kind kind)
 {
-    struct prefix_node *worst = NULL;
-    double least = INFINITY;
-    bool full = kind == STATE_PAGED;
-    for (struct prefix_node *n = t->all; n; n = n->all_next) {
-        if (n->pinned || !is_idle(t, n, kind) || (full && has_resident_child(n)))
-            continue;
-        double value = node_value(t, n, full ? t->page_bytes : t->sliding_bytes);
-        /* Of equals: full pages from the end, sliding ones from the start, which is the first to
-         * leave the window. */
-        bool first = worst && value <= least && (n->level > worst->level) == full;
-        if (value < least || first) {
-            least = value;
-            worst = n;
-        }
-    }
-    return worst;
+    if (state_pool_group(t->pool, kind)->n_idle == 0)
+        return NULL;
+    return kind == STATE_PAGED ? first_that(t, PREFIX_ORDER_PAGES, may_lose_page)
+                               : first_that(t, PREFIX_ORDER_SLIDING, may_lose_sliding);
 }
 
 bool prefix_reclaim(void *tree, enum state_kind kind)
@@ -225,9 +259,13 @@ bool prefix_reclaim(void *tree, enum state_kind kind)
 void prefix_give_up(void *tree, enum state_kind kind, int32_t page)
 {
     struct prefix_tree *t = tree;
-    for (struct prefix_node *n = t->all; n; n = n->all_next)
-        if ((kind == STATE_PAGED ? n->page : n->sliding) == page) {
-            displace(t, n, kind);
-            return;
-        }
+    bool full = kind == STATE_PAGED;
+    const struct prefix_order *o = &t->order[full ? PREFIX_ORDER_PAGES : PREFIX_ORDER_SLIDING];
+    for (int32_t i = 0; i < o->n; i++) {
+        struct prefix_node *n = o->heap[i].node;
+        if ((full ? n->page : n->sliding) != page)
+            continue;
+        displace(t, n, kind);
+        return;
+    }
 }

@@ -17,6 +17,8 @@ void prefix_tree_init(struct prefix_tree *t, struct state_pool *pool, int64_t ho
     t->sliding_bytes = state_snapshot_bytes(pool, STATE_WINDOW);
     t->slot_bytes = state_snapshot_bytes(pool, STATE_FIXED);
     t->root.page = t->root.sliding = -1;
+    for (int i = 0; i < PREFIX_ORDERS; i++) /* a sliding page leaves the window at its start */
+        prefix_order_init(&t->order[i], i, i != PREFIX_ORDER_SLIDING);
     pool->keeper = (struct page_keeper){ prefix_reclaim, prefix_give_up, t };
 }
 
@@ -30,16 +32,14 @@ static void let_go(struct state_pool *p, enum state_kind kind, int32_t *page)
 void prefix_node_remove(struct prefix_tree *t, struct prefix_node *n)
 {
     CHECK(!n->child && n->parent);
-    struct prefix_node **link = &n->parent->child;
-    while (*link != n)
-        link = &(*link)->next;
-    *link = n->next;
-    if (n->all_prev)
-        n->all_prev->all_next = n->all_next;
+    if (n->previous)
+        n->previous->next = n->next;
     else
-        t->all = n->all_next;
-    if (n->all_next)
-        n->all_next->all_prev = n->all_prev;
+        n->parent->child = n->next;
+    if (n->next)
+        n->next->previous = n->previous;
+    for (int i = 0; i < PREFIX_ORDERS; i++)
+        prefix_order_drop(&t->order[i], n);
     let_go(t->pool, STATE_PAGED, &n->page);
     let_go(t->pool, STATE_WINDOW, &n->sliding);
     prefix_host_drop(t, &n->host_page, t->page_bytes);
@@ -55,12 +55,17 @@ void prefix_tree_release(struct prefix_tree *t)
 {
     if (!t->pool)
         return;
-    while (t->all) {
-        struct prefix_node *n = t->all;
-        while (n->child)
+    for (struct prefix_node *n = &t->root; n->child || n->parent;) {
+        struct prefix_node *parent = n->parent;
+        if (n->child) {
             n = n->child;
+            continue;
+        }
         prefix_node_remove(t, n);
+        n = parent;
     }
+    for (int i = 0; i < PREFIX_ORDERS; i++)
+        prefix_order_release(&t->order[i]);
     t->pool->keeper = (struct page_keeper){ 0 };
     mem_free(t->path);
     mem_free(t->tail);
@@ -109,7 +114,7 @@ static int32_t walk(struct prefix_tree *t, const int32_t *tokens, int32_t most,
                 t->path[level] = c;
             }
             struct prefix_node *tail = t->tail[level];
-            if (has_checkpoint(t, c) && n == c->n_tokens && n < STATE_PAGE_TOKENS &&
+            if (n == c->n_tokens && n < STATE_PAGE_TOKENS && has_checkpoint(t, c) &&
                 (!tail || tail->n_tokens < n))
                 t->tail[level] = c;
         }
@@ -263,8 +268,10 @@ enum status prefix_tree_take(struct prefix_tree *t, const int32_t *tokens, int32
         t->path[i]->used_ns = t->now_ns;
     }
     enum status status = take_path(t, match->n_tokens, to, from_host, err);
-    for (int32_t i = 0; i < n_levels; i++)
+    for (int32_t i = 0; i < n_levels; i++) {
         t->path[i]->pinned--;
+        prefix_node_moved(t, t->path[i]);
+    }
     if (status != STATUS_OK) {
         sequence_empty(to, t->pool);
         match->n_tokens = 0;
@@ -282,11 +289,9 @@ static struct prefix_node *new_node(struct prefix_tree *t, struct prefix_node *p
     struct prefix_node *node = mem_new(struct prefix_node);
     node->parent = parent;
     node->next = parent->child;
+    if (node->next)
+        node->next->previous = node;
     parent->child = node;
-    node->all_next = t->all;
-    if (t->all)
-        t->all->all_prev = node;
-    t->all = node;
     node->n_tokens = n;
     node->level = level;
     node->page = node->sliding = -1;
@@ -323,6 +328,7 @@ static void merge_pages(struct prefix_tree *t, struct prefix_node *n, int32_t le
         merge(t, STATE_PAGED, &n->page, &n->host_page, &s->page[level]);
     if (t->pool->has_window)
         merge(t, STATE_WINDOW, &n->sliding, &n->host_sliding, &s->sliding_page[level]);
+    prefix_node_moved(t, n);
 }
 
 /* A leaf whose tokens are the beginning of a sibling's tells nothing new. */
@@ -424,5 +430,6 @@ enum status prefix_tree_add_end(struct prefix_tree *t, const int32_t *tokens, in
         at->checkpoint = block;
     else
         prefix_host_drop(t, &block, t->slot_bytes);
+    prefix_node_moved(t, at);
     return status;
 }

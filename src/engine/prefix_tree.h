@@ -23,20 +23,23 @@
 
 #include "base/error.h"
 #include "engine/disk_file.h"
+#include "engine/prefix_order.h"
 #include "engine/sequence.h"
 #include "engine/state_pool.h"
 
 struct prefix_node {
-    struct prefix_node *parent, *child, *next; /* next: among the children of `parent` */
-    struct prefix_node *all_next, *all_prev;   /* every node but the root */
-    int32_t n_tokens, level;                   /* level: pages before it */
-    int32_t page, sliding;                     /* -1: not on the device */
-    uint8_t *host_page, *host_sliding;         /* copies; NULL: none */
-    uint8_t *checkpoint;                       /* fixed state behind the last token */
+    struct prefix_node *next, *previous; /* among the children of `parent` */
+    int32_t n_tokens, level;             /* level: pages before it */
+    int32_t token[STATE_PAGE_TOKENS];    /* beside `next`: a search looks at both */
+    struct prefix_node *parent, *child;
+    struct prefix_node *aside;         /* while one that may go is looked for */
+    int32_t page, sliding;             /* -1: not on the device */
+    uint8_t *host_page, *host_sliding; /* copies; NULL: none */
+    uint8_t *checkpoint;               /* fixed state behind the last token */
     uint64_t used_ns;
-    int32_t pinned; /* how many take it over or fetch it */
+    int32_t place[PREFIX_ORDERS]; /* for prefix_order.c: 1 + where it stands; 0: not there */
+    int32_t pinned;               /* how many take it over or fetch it */
     struct disk_ref disk[STATE_FILE_KINDS]; /* copies on disk */
-    int32_t token[STATE_PAGE_TOKENS];
 };
 
 struct prefix_counts {
@@ -47,8 +50,8 @@ struct prefix_counts {
 struct prefix_tree {
     struct state_pool *pool;
     struct prefix_node root;
-    struct prefix_node *all;
-    struct prefix_node **path, **tail; /* [pages_per_sequence] of the last lookup */
+    struct prefix_order order[PREFIX_ORDERS]; /* of what can be taken back, if nobody uses it */
+    struct prefix_node **path, **tail;        /* [pages_per_sequence] of the last lookup */
     int64_t page_bytes, sliding_bytes, slot_bytes;
     int64_t host_budget;      /* bytes of copies and checkpoints */
     double seconds_per_token; /* measured: what reading a token costs */
@@ -94,6 +97,9 @@ MUST_CHECK enum status prefix_tree_add_end(struct prefix_tree *t, const int32_t 
 double prefix_value(int32_t tokens_saved, double seconds_per_token, double idle_seconds,
                     int64_t bytes);
 
+/* Where the value puts it among others, whatever the time is: all lose the same while they rest. */
+double prefix_rank(int32_t tokens_saved, double used_seconds, int64_t bytes);
+
 /* For prefix_disk: the nodes of a path, made where there is none. The last one may hold fewer
  * tokens than a page; NULL: a sibling tells the same. */
 struct prefix_node *prefix_tree_child(struct prefix_tree *t, struct prefix_node *parent,
@@ -101,6 +107,8 @@ struct prefix_node *prefix_tree_child(struct prefix_tree *t, struct prefix_node 
 
 /* For prefix_evict.c. */
 void prefix_node_remove(struct prefix_tree *t, struct prefix_node *n); /* a leaf */
+/* After its pages, copies or time of use have changed. */
+void prefix_node_moved(struct prefix_tree *t, struct prefix_node *n);
 /* Removes the node, and then its parents, if it is a leaf that holds nothing any more. */
 void prefix_prune(struct prefix_tree *t, struct prefix_node *n);
 bool prefix_reclaim(void *tree, enum state_kind kind);
