@@ -17,7 +17,8 @@ void prefix_tree_init(struct prefix_tree *t, struct state_pool *pool, int64_t ho
     t->sliding_bytes = state_snapshot_bytes(pool, STATE_WINDOW);
     t->slot_bytes = state_snapshot_bytes(pool, STATE_FIXED);
     t->root.page = t->root.sliding = -1;
-    for (enum prefix_order_kind i = 0; i < PREFIX_ORDERS; i++) /* a sliding page leaves the window at its start */
+    /* A sliding page that leaves the window does so at its start. */
+    for (enum prefix_order_kind i = 0; i < PREFIX_ORDERS; i++)
         prefix_order_init(&t->order[i], i, i != PREFIX_ORDER_SLIDING);
     pool->keeper = (struct page_keeper){ prefix_reclaim, prefix_give_up, t };
 }
