@@ -112,9 +112,9 @@ def killed(folder):
             t.join()
     open(os.path.join(folder, os.path.basename(files(folder)[0]) + ".00.tmp"), "w").close()
     with Server(MODEL, *FLAGS, "--cache-dir", folder) as server:
+        case("what was half written is gone", not glob.glob(folder + "/*.tmp"))
         _, cached, n = ask(server, more(conversation(), text))
         case("kill -9 under load: the finished turn is there", cached > n * 0.8, (cached, n))
-        case("what was half written is gone", not glob.glob(folder + "/*.tmp"))
 
 
 def damage(folder, name, change, gone=True):
