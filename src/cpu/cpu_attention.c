@@ -16,6 +16,7 @@
 #include "cpu/kv_pages.h"
 #include "cpu/vector_kernels.h"
 #include "quant/kv_codec.h"
+#include "tensor/kv_balance.h"
 
 #define TILE_QUERIES 48   /* query rows of a tile, all heads together */
 #define SPLITS_MEASURED 64 /* what a measuring step plans for; with less room splits run in order */
@@ -161,6 +162,8 @@ static struct attention_tile open_tile(const struct attention_job *j, const stru
         float *to = q + (int64_t)i * j->group * t.k_dim;
         for (int32_t d = 0; d < j->group * t.k_dim; d++)
             to[d] = from[d] * j->options->scale;
+        for (int32_t h = 0; h < j->group && j->kv->balance; h++)
+            kv_balance_query(j->kv->balance, p->head, to + h * t.k_dim);
         for (int32_t h = 0; h < j->group && kv_codec_of(t.k_type)->rotated; h++)
             turbo_rotate(to + h * t.k_dim, t.k_dim, TURBO_KEYS);
     }

@@ -4,6 +4,7 @@
 
 #include "cpu/cpu_internal.h"
 #include "quant/kv_codec.h"
+#include "tensor/kv_balance.h"
 
 #define GROUP 16
 
@@ -66,6 +67,11 @@ void kv_store_key(const struct kv_layer *kv, int32_t page, int32_t head, int32_t
     uint8_t *group = key_group(kv, page, head, line), row[KV_DIM_MAX * 4];
     int lane = line % GROUP, bytes = c->scale_bytes + c->code_bytes;
     int n_blocks = kv->k_dim / c->block_elements;
+    float balanced[KV_DIM_MAX];
+    if (kv->balance) {
+        kv_balance_key(kv->balance, head, key, balanced);
+        key = balanced;
+    }
     kv_encode_row(c, key, kv->k_dim, TURBO_KEYS, row);
     if (c->scale_bytes == 0) {
         scatter(group, lane, row, n_blocks, c->code_unit);
@@ -94,6 +100,8 @@ void kv_load_key(const struct kv_layer *kv, int32_t page, int32_t head, int32_t 
     kv_decode_row(c, row, key, kv->k_dim);
     if (c->rotated)
         turbo_unrotate(key, kv->k_dim, TURBO_KEYS);
+    if (kv->balance)
+        kv_unbalance_key(kv->balance, head, key);
 }
 
 void kv_store_value(const struct kv_layer *kv, int32_t page, int32_t head, int32_t line,

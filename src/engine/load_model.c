@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "engine/kv_learning.h"
 #include "engine/load_text.h"
 #include "engine/memory_lock.h"
 #include "engine/model_defaults.h"
@@ -138,7 +139,10 @@ static enum status take_state(struct engine_model *m, struct device *dev, bool p
     m->info.kv_bytes = sizes->kv_bytes;
     m->info.weight_bytes = sizes->weight_bytes;
     m->info.scratch_bytes = (int64_t)sizes->scratch_bytes;
-    return plan ? STATUS_OK : scheduler_new(m, &m->scheduler, err);
+    if (plan)
+        return STATUS_OK;
+    TRY(kv_learn(m->model, m->tokenizer, m->pool, sizes->pass, sizes->scratch_bytes, err));
+    return scheduler_new(m, &m->scheduler, err);
 }
 
 static enum status fill(struct engine *e, struct device *dev, const char *path,

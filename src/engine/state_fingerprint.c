@@ -5,6 +5,7 @@
 #include "base/strbuf.h"
 #include "cpu/cpu_device.h"
 #include "formats/model_source.h"
+#include "tensor/kv_balance.h"
 
 /* Raised when the layout of a page or slot changes. */
 #define LAYOUT_VERSION 1
@@ -62,6 +63,15 @@ static void mix_config(uint64_t *h, const struct model_source *source)
     }
 }
 
+static void mix_balance(uint64_t *h, const struct kv_balance *b)
+{
+    size_t bytes = b ? (size_t)b->n_heads * (size_t)b->dim * sizeof(float) : 0;
+    if (bytes == 0)
+        return;
+    mix(h, b->shift, bytes);
+    mix(h, b->gain, bytes);
+}
+
 static void mix_state(uint64_t *h, const struct engine_model *m)
 {
     const struct state_layout *layout = &m->model->state;
@@ -75,6 +85,7 @@ static void mix_state(uint64_t *h, const struct engine_model *m)
                                     p->v_dim, p->window, p->fixed_bytes };
         mix_text(h, p->name);
         mix(h, numbers, sizeof(numbers));
+        mix_balance(h, m->pool->kv[i].balance);
     }
 }
 

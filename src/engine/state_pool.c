@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "quant/kv_codec.h"
+#include "tensor/kv_balance.h"
 
 /* Pages of a group, and for each piece the bytes it takes. */
 struct pool_shape {
@@ -120,6 +121,9 @@ static enum status take_piece(struct state_pool *p, const struct pool_shape *s, 
         return take_pages(p, piece->fixed_bytes, slots_of(&p->options), &p->fixed[i], err);
     struct kv_layer *layer = &p->kv[i];
     TRY(piece_layer(piece, p->dev, &p->options, layer, err));
+    /* Latent pieces have no values: those are read from the keys. */
+    if (p->dev->host_memory && kv_codec_of(layer->k_type)->scale_bytes > 0 && piece->v_dim > 0)
+        layer->balance = kv_balance_new(layer->n_kv_heads, layer->k_dim);
     TRY(take_pages(p, layer->k_page_bytes, piece_pages(s, piece), &layer->k_pages, err));
     if (layer->v_page_bytes > 0)
         TRY(take_pages(p, layer->v_page_bytes, piece_pages(s, piece), &layer->v_pages, err));
@@ -174,6 +178,7 @@ void state_pool_free(struct state_pool *p)
         const struct kv_layer *layer = &p->kv[i];
         size_t n_pages = (size_t)(piece->kind == STATE_PAGED ? p->full.n_pages
                                                              : p->sliding.n_pages);
+        kv_balance_free(layer->balance);
         if (layer->k_pages)
             dev->ops->memory_drop(dev, layer->k_pages, (size_t)layer->k_page_bytes * n_pages);
         if (layer->v_pages)

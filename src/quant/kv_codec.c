@@ -134,12 +134,12 @@ static void encode_nvfp4(const float *x, void *block)
 
 static void encode_turbo3(const float *x, void *block)
 {
-    turbo_encode_block(x, 3, block);
+    turbo_encode_best(x, 3, block);
 }
 
 static void encode_turbo4(const float *x, void *block)
 {
-    turbo_encode_block(x, 4, block);
+    turbo_encode_best(x, 4, block);
 }
 
 /* --- decoders ----------------------------------------------------------------------------- */

@@ -74,7 +74,7 @@ static int nearest(const float *codebook, int levels, float x)
     return best;
 }
 
-static void put_indices(const int *index, int bits, uint8_t *codes)
+static void put_indices(const int32_t *index, int bits, uint8_t *codes)
 {
     memset(codes, 0, (size_t)(BLOCK * bits / 8));
     for (int i = 0; i < BLOCK; i++) {
@@ -89,7 +89,8 @@ static void put_indices(const int *index, int bits, uint8_t *codes)
 void turbo_encode_block(const float *x, int bits, uint8_t *block)
 {
     const float *codebook = bits == 3 ? turbo3_codebook : turbo4_codebook;
-    int levels = 1 << bits, index[BLOCK];
+    int levels = 1 << bits;
+    int32_t index[BLOCK];
     float squares = 0, product = 0, power = 0;
     for (int i = 0; i < BLOCK; i++)
         squares += x[i] * x[i];
@@ -105,6 +106,64 @@ void turbo_encode_block(const float *x, int bits, uint8_t *block)
     memcpy(block, &half, sizeof half);
     put_indices(index, bits, block + 2);
 }
+
+/* --- the best of several scales ------------------------------------------------------------- */
+
+#define SCALES 9 /* 0.76 to 1.24 of the root mean square */
+#define SCALE_FIRST 0.76f
+#define SCALE_STEP 0.06f
+
+/* Codes of x * inverse. The error that the best scale for them leaves is sum x^2 - what this
+ * returns; *scale is that scale. */
+static float try_scale(const float *x, float inverse, const float *codebook, int levels,
+                       int32_t *code, float *scale)
+{
+    float scaled[BLOCK], product = 0, power = 0;
+    for (int i = 0; i < BLOCK; i++) {
+        scaled[i] = x[i] * inverse;
+        code[i] = 0;
+    }
+    for (int k = 0; k + 1 < levels; k++) {
+        float middle = 0.5f * (codebook[k] + codebook[k + 1]);
+        for (int i = 0; i < BLOCK; i++)
+            code[i] += scaled[i] > middle;
+    }
+    for (int i = 0; i < BLOCK; i++) {
+        float level = codebook[code[i]];
+        product += x[i] * level;
+        power += level * level;
+    }
+    *scale = product / power;
+    return product * *scale;
+}
+
+void turbo_encode_best(const float *x, int bits, uint8_t *block)
+{
+    const float *codebook = bits == 3 ? turbo3_codebook : turbo4_codebook;
+    int32_t code[BLOCK], best[BLOCK];
+    float squares = 0, explained = 0, scale = 0;
+    for (int i = 0; i < BLOCK; i++)
+        squares += x[i] * x[i];
+    float rms = sqrtf(squares / BLOCK);
+    for (int t = 0; t < SCALES; t++) {
+        float now, inverse = 1.0f / (rms * (SCALE_FIRST + SCALE_STEP * (float)t));
+        float found = try_scale(x, inverse, codebook, 1 << bits, code, &now);
+        if (found > explained && now <= 65504.0f) {
+            explained = found;
+            scale = now;
+            memcpy(best, code, sizeof best);
+        }
+    }
+    if (!(scale > 0)) { /* zeros, or numbers that no scale fits */
+        turbo_encode_block(x, bits, block);
+        return;
+    }
+    uint16_t half = f32_to_f16(scale);
+    memcpy(block, &half, sizeof half);
+    put_indices(best, bits, block + 2);
+}
+
+/* --- back ----------------------------------------------------------------------------------- */
 
 static void decode(const uint8_t *block, int bits, float *out, size_t n_blocks)
 {

@@ -33,5 +33,7 @@ void turbo_unrotate(float *x, int32_t dim, enum turbo_stream);
 
 /* 32 rotated values to one block of `bits` 3 or 4. A block of zero bytes means zeros. */
 void turbo_encode_block(const float *x, int bits, uint8_t *block);
+/* The same with the scale, of several around the usual one, that leaves the smallest error. */
+void turbo_encode_best(const float *x, int bits, uint8_t *block);
 
 #endif

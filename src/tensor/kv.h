@@ -13,6 +13,8 @@
 
 #include "quant/tensor_types.h"
 
+struct kv_balance; /* tensor/kv_balance.h */
+
 struct kv_layer {
     int32_t n_kv_heads, k_dim, v_dim;
     int32_t page_tokens;        /* a power of two, 16 to 64 */
@@ -20,6 +22,7 @@ struct kv_layer {
     int32_t window;             /* 0: full; else key j is visible to i if 0 <= i - j < window */
     uint8_t *k_pages, *v_pages; /* on the device */
     int64_t k_page_bytes, v_page_bytes;
+    struct kv_balance *balance; /* how keys are shifted and scaled; NULL: not at all */
 };
 
 #endif

@@ -3,7 +3,9 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/compiler.h"
 #include "tensor/device.h"
+#include "tensor/kv_balance.h"
 #include "tensor/op_kernels.h"
 
 /* --- shapes ------------------------------------------------------------------------------- */
@@ -223,12 +225,28 @@ enum status op_rope(struct step *s, struct tensor *x, const struct rope *r)
     return s->measure ? STATUS_OK : s->dev->kernels->rope(s, x, r);
 }
 
+/* The first tokens of a text are looked at whatever they say: their keys are like no others. */
+#define LEARN_FROM 4
+
+static void note(struct step *s, struct kv_balance *b, const struct tensor *x,
+                 void (*note_row)(struct kv_balance *, const struct tensor *, int64_t))
+{
+    if (s->measure || !kv_balance_learns(b))
+        return;
+    for (int32_t i = 0; i < s->batch->n_sequences; i++) {
+        const struct batch_sequence *q = &s->batch->sequence[i];
+        for (int32_t r = MAX(0, LEARN_FROM - q->n_past); r < q->n_rows; r++)
+            note_row(b, x, q->first_row + r);
+    }
+}
+
 enum status op_kv_append(struct step *s, const struct kv_layer *kv, const struct tensor *k,
                          const struct tensor *v)
 {
     TRY(begin(s));
     TRY(check_heads(s, "kv_append", "k", k, s->batch->n_rows, kv->n_kv_heads, kv->k_dim));
     TRY(check_heads(s, "kv_append", "v", v, s->batch->n_rows, kv->n_kv_heads, kv->v_dim));
+    note(s, kv->balance, k, kv_balance_note_keys);
     return s->measure ? STATUS_OK : s->dev->kernels->kv_append(s, kv, k, v);
 }
 
@@ -243,6 +261,9 @@ enum status op_attention(struct step *s, struct tensor *out, const struct tensor
         return error_set(s->err, STATUS_INTERNAL,
                          "attention: expected a multiple of %d heads, found %lld", kv->n_kv_heads,
                          (long long)q->dim[1]);
+    note(s, kv->balance, q, kv_balance_note_queries);
+    if (kv->balance && (o->softcap > 0 || o->sinks))
+        kv->balance->no_shift = true;
     return s->dev->kernels->attention(s, out, q, kv, o);
 }
 

@@ -10,6 +10,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "quant/dequant.h"
 #include "quant/kv_codec.h"
 #include "quant/turbo.h"
 
@@ -18,6 +19,40 @@ static void fill(float *x, int n, uint64_t seed)
     for (int i = 0; i < n; i++) {
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         x[i] = (float)(int32_t)(seed >> 32) * 0x1p-31f * (i % 17 == 0 ? 8.0f : 1.0f);
+    }
+}
+
+static double error_of(const float *x, const uint8_t *block, int bits)
+{
+    float back[32];
+    double sum = 0;
+    if (bits == 3)
+        dequant_TURBO3(block, back, 1);
+    else
+        dequant_TURBO4(block, back, 1);
+    for (int i = 0; i < 32; i++)
+        sum += (double)(x[i] - back[i]) * (x[i] - back[i]);
+    return sum;
+}
+
+/* The error of the searched scale is no larger for any block, and clearly smaller on average. */
+static void searched_scale(void **state)
+{
+    (void)state;
+    for (int bits = 3; bits <= 4; bits++) {
+        double plain = 0, best = 0;
+        for (int n = 0; n < 200; n++) {
+            float x[32];
+            uint8_t a[18], b[18];
+            fill(x, 32, 100 + (uint32_t)n);
+            x[n % 32] *= n % 3 ? 1 : 4;
+            turbo_encode_block(x, bits, a);
+            turbo_encode_best(x, bits, b);
+            plain += error_of(x, a, bits);
+            best += error_of(x, b, bits);
+            assert_true(error_of(x, b, bits) <= error_of(x, a, bits) * 1.001);
+        }
+        assert_true(best < 0.95 * plain);
     }
 }
 
@@ -39,10 +74,13 @@ static void known_blocks(void **state)
     for (int i = 0; i < 64; i++)
         x[i] = (float)(sin(0.1 * i) + (i == 5 ? 4 : 0));
     uint8_t row[36];
-    kv_encode_row(kv_codec_of(TENSOR_TYPE_TURBO4), x, 64, TURBO_KEYS, row);
-    assert_memory_equal(row, turbo4, sizeof turbo4);
-    kv_encode_row(kv_codec_of(TENSOR_TYPE_TURBO3), x, 64, TURBO_KEYS, row);
-    assert_memory_equal(row, turbo3, sizeof turbo3);
+    turbo_rotate(x, 64, TURBO_KEYS);
+    for (int b = 0; b < 2; b++) {
+        turbo_encode_block(x + 32 * b, 4, row);
+        assert_memory_equal(row, turbo4[b], sizeof turbo4[b]);
+        turbo_encode_block(x + 32 * b, 3, row);
+        assert_memory_equal(row, turbo3[b], sizeof turbo3[b]);
+    }
 }
 
 static void rotation_keeps_products_and_turns_back(void **state)
@@ -163,6 +201,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(known_blocks),
+        cmocka_unit_test(searched_scale),
         cmocka_unit_test(rotation_keeps_products_and_turns_back),
         cmocka_unit_test(signs_are_the_published_ones),
         cmocka_unit_test(zeros_and_bad_numbers),
