@@ -1,7 +1,7 @@
 /* kv_learning: what the balance of narrow keys (tensor/kv_balance.h) is learned from.
  *
- * When a model is loaded it reads a fixed text once (without a tokenizer: ids), in chunks that change
- * nothing of what is learned. Models whose keys keep their values as they are read nothing.
+ * When a model is loaded it reads a fixed text once, or ids without a tokenizer, in chunks that
+ * change nothing of what is learned. Models whose keys keep their values as they are read nothing.
  * Threads: the loading one. */
 #ifndef ENGINE_KV_LEARNING_H
 #define ENGINE_KV_LEARNING_H
