@@ -335,7 +335,8 @@ def step_soak(context, counts):
     for preset in ("asan", "tsan"):  # shorter: these are ten times slower
         if build(context, preset, counts):
             env = dict(test_environment(context), INGOT=os.path.join(BUILD, preset, "ingot"),
-                       INGOT_SOAK_SECONDS="60", INGOT_SOAK_CLIENTS="16")
+                       INGOT_SOAK_SECONDS="60", INGOT_SOAK_CLIENTS="16",
+                       ASAN_OPTIONS="quarantine_size_mb=8")  # freed memory that it keeps
             test_programs(context, "soak", counts, env, timeout=3600)
 
 

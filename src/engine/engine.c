@@ -21,6 +21,7 @@
 #include "text/tokenizer/tokenizer.h"
 
 #define REQUESTS_DEFAULT 64
+#define LOAD_SLICE_NS 5000000 /* what a load takes of the device while others wait */
 #define CACHE_DIR_LIMIT (8ll << 30)
 
 void engine_wake(struct engine *e)
@@ -78,14 +79,12 @@ static void publish_counts(struct engine *e, struct engine_model *models)
 static bool run_passes(struct engine *e)
 {
     bool worked = false;
-    atomic_fetch_add(&e->n_device_waits, 1);
-    pthread_mutex_lock(&e->device_lock);
-    atomic_fetch_sub(&e->n_device_waits, 1);
+    turn_lock(&e->device_lock);
     struct engine_model *models = take_incoming(e);
     for (struct engine_model *m = models; m; m = m->next)
         worked |= scheduler_pass(m->scheduler);
     publish_counts(e, models);
-    pthread_mutex_unlock(&e->device_lock);
+    turn_unlock(&e->device_lock);
     return worked;
 }
 
@@ -123,11 +122,11 @@ static void *engine_main(void *argument)
         pthread_mutex_unlock(&e->lock);
         worked = !stopping && run_passes(e);
     }
-    pthread_mutex_lock(&e->device_lock);
+    turn_lock(&e->device_lock);
     struct engine_model *models = take_incoming(e);
     for (struct engine_model *m = models; m; m = m->next)
         scheduler_stop(m->scheduler);
-    pthread_mutex_unlock(&e->device_lock);
+    turn_unlock(&e->device_lock);
     return NULL;
 }
 
@@ -180,7 +179,7 @@ static struct engine *engine_alloc(const struct engine_options *o)
     e->incoming_end = &e->incoming;
     engine_metrics_init(&e->metrics);
     pthread_mutex_init(&e->lock, NULL);
-    pthread_mutex_init(&e->device_lock, NULL);
+    turn_lock_init(&e->device_lock);
     init_wake(e);
     int32_t n_seats = o->max_sequences > 0 ? o->max_sequences : SEQUENCES_DEFAULT;
     admission_window_init(&e->window, o->admission_window_ms, n_seats);
@@ -246,23 +245,18 @@ void engine_free(struct engine *e)
     for (size_t i = 0; i < ARRAY_SIZE(e->texts); i++)
         mem_free(e->texts[i]);
     pthread_mutex_destroy(&e->lock);
-    pthread_mutex_destroy(&e->device_lock);
+    turn_lock_destroy(&e->device_lock);
     pthread_cond_destroy(&e->wake);
     mem_free(e);
 }
 
-/* While a model is loaded others run: whoever waits for the device gets it between two tensors. */
+/* While a model is loaded others run: they get the device between two tensors. */
 static void loading(void *user, int64_t done, int64_t all)
 {
     struct engine *e = user;
-    struct timespec moment = { 0, 20000 };
     if (e->options.progress)
         e->options.progress(e->options.progress_user, done, all);
-    while (atomic_load(&e->n_device_waits) > 0) {
-        pthread_mutex_unlock(&e->device_lock);
-        nanosleep(&moment, NULL);
-        pthread_mutex_lock(&e->device_lock);
-    }
+    turn_lock_yield(&e->device_lock, LOAD_SLICE_NS);
 }
 
 static void add_model(struct engine *e, struct engine_model *m)
@@ -289,13 +283,13 @@ enum status engine_load(struct engine *e, const char *path, struct engine_model 
                         struct error *err)
 {
     struct engine_model *m = NULL;
-    pthread_mutex_lock(&e->device_lock);
+    turn_lock(&e->device_lock);
     struct model_progress progress = { loading, e };
     enum status status = load_model(e, e->dev, path, &progress, &m, err);
     if (status == STATUS_OK)
         add_model(e, m);
     share_host_cache(e);
-    pthread_mutex_unlock(&e->device_lock);
+    turn_unlock(&e->device_lock);
     TRY(status);
     *out = m;
     return STATUS_OK;
@@ -303,9 +297,7 @@ enum status engine_load(struct engine *e, const char *path, struct engine_model 
 
 void engine_unload(struct engine *e, struct engine_model *m)
 {
-    atomic_fetch_add(&e->n_device_waits, 1);
-    pthread_mutex_lock(&e->device_lock);
-    atomic_fetch_sub(&e->n_device_waits, 1);
+    turn_lock(&e->device_lock);
     take_incoming(e);
     scheduler_stop(m->scheduler); /* requests that were dropped, but not yet seen to be */
     pthread_mutex_lock(&e->lock);
@@ -319,7 +311,7 @@ void engine_unload(struct engine *e, struct engine_model *m)
     pthread_mutex_unlock(&e->lock);
     load_model_free(m);
     share_host_cache(e);
-    pthread_mutex_unlock(&e->device_lock);
+    turn_unlock(&e->device_lock);
 }
 
 const struct engine_model_info *engine_model_info(const struct engine_model *m)

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "base/log.h"
+#include "base/turn_lock.h"
 #include "engine/admission_window.h"
 #include "engine/engine.h"
 #include "engine/metrics.h"
@@ -28,14 +29,14 @@ struct engine {
     struct disk_store *disk; /* NULL: nothing is kept on disk */
     pthread_t thread;
     bool has_thread;
-    pthread_mutex_t lock, device_lock;
+    pthread_mutex_t lock;
+    struct turn_lock device_lock;
     pthread_cond_t wake;
     bool poked, stopping;
     struct request *incoming, **incoming_end;
     struct admission_window window; /* of those in `incoming`, under `lock` */
     struct engine_model *models;   /* grows at the front, under `lock` */
     atomic_int n_admitted;         /* waiting and running */
-    atomic_int n_device_waits;     /* who wants device_lock while a model is loaded */
     atomic_uint n_cancels;         /* counts request_cancel calls */
     atomic_bool stop_now;          /* engine_free: forward passes end at the next op */
     atomic_int n_running, n_waiting;

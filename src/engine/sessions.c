@@ -76,13 +76,6 @@ enum status sessions_check_extended(const struct engine *e, const struct request
                      s->name, s->file.n_tokens, r->n_prompt, n_alike);
 }
 
-static void lock_device(struct engine *e)
-{
-    atomic_fetch_add(&e->n_device_waits, 1);
-    pthread_mutex_lock(&e->device_lock);
-    atomic_fetch_sub(&e->n_device_waits, 1);
-}
-
 /* --- looking -------------------------------------------------------------------------------- */
 
 json_t *engine_sessions(struct engine *e)
@@ -162,9 +155,9 @@ enum status engine_session_delete(struct engine *e, const char *name, struct err
     TRY(sessions_available(e, err));
     struct session_table *t = disk_store_sessions(e->disk);
     TRY(session_take(t, name, &s, err));
-    lock_device(e);
+    turn_lock(&e->device_lock);
     enum status status = remove_session(e, s, true, err);
-    pthread_mutex_unlock(&e->device_lock);
+    turn_unlock(&e->device_lock);
     session_let_go(t, s);
     return status;
 }
@@ -195,11 +188,11 @@ static enum status copy_session(struct engine *e, const char *from, const char *
         session_let_go(t, a);
         return status;
     }
-    lock_device(e);
+    turn_lock(&e->device_lock);
     status = copy(e, a, b, err);
     if (status == STATUS_OK && moves)
         status = remove_session(e, a, false, err);
-    pthread_mutex_unlock(&e->device_lock);
+    turn_unlock(&e->device_lock);
     session_let_go(t, a);
     session_let_go(t, b);
     return status;
@@ -233,9 +226,9 @@ enum status engine_session_set_client(struct engine *e, const char *name, json_t
         session_file_copy(&file, &s->file);
         json_decref(file.client);
         file.client = json_incref(client);
-        lock_device(e);
+        turn_lock(&e->device_lock);
         status = put(e, s, &file, err);
-        pthread_mutex_unlock(&e->device_lock);
+        turn_unlock(&e->device_lock);
     }
     session_let_go(t, s);
     return status;
