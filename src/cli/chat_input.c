@@ -19,6 +19,7 @@
 #include "cli/state_folder.h"
 
 #define HISTORY_SIZE 1000
+#define CTRL_D 4
 #define PASTE_ON "\033[?2004h"
 #define PASTE_OFF "\033[?2004l"
 
@@ -87,7 +88,10 @@ static int next_byte(struct chat_input *in)
 {
     if (in->first == in->count && !fill(in))
         return -1;
-    return (unsigned char)in->bytes[in->first++];
+    unsigned char byte = (unsigned char)in->bytes[in->first++];
+    /* libedit shows the prompt before it takes the terminal out of line mode: a Ctrl-D typed in
+     * between is an end mark of that mode, which becomes a NUL when it is left. */
+    return in->editor && byte == 0 ? CTRL_D : byte;
 }
 
 /* Takes ESC[200~ and ESC[201~, which enclose a paste, out of the stream. */

@@ -246,12 +246,18 @@ def test_terminal(folder):
          ["first\nsecond third", "Answer three."], messages)
     t.wait("> ")
     t.send("\x04")
-    case("Ctrl-D ends", t.end() == 0)
+    code = t.end()
+    case("Ctrl-D ends", code == 0, (code, t.seen))
     history = os.path.join(folder, "ingot", "history")
     with open(history) as f:
         lines = f.read()
     case("the history is kept", "hello" in lines and
          stat.S_IMODE(os.stat(history).st_mode) == 0o600, lines)
+    t = Terminal(folder, ["A."])
+    t.wait("> ")
+    t.send("\0")  # what a Ctrl-D becomes that is typed before the editor reads
+    code = t.end()
+    case("Ctrl-D in line mode ends", code == 0, code)
     t = Terminal(folder, ["A."])
     t.wait("> ")
     t.send("\x03")
