@@ -124,7 +124,8 @@ static double score_error(const struct kv_balance *b, enum tensor_type type)
             sum += error;
             squares += error * error;
         }
-        all += squares / ROWS - sum * sum / ROWS / ROWS;
+        const double n = ROWS;
+        all += squares / n - sum * sum / n / n;
     }
     return all / 32;
 }
