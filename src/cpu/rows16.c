@@ -6,6 +6,7 @@
 #define LANES 4
 #include "base/compiler.h"
 #include "cpu/rows16_unpack.h"
+#include "cpu/transpose.h"
 #include "quant/dequant.h"
 
 #define DEFINE(name, bits, groups, has_min_, shift) \
@@ -83,22 +84,38 @@ size_t rows16_group_bytes(const struct rows16_format *f, int64_t n_cols)
     return (size_t)(n_cols / f->block_columns) * (size_t)f->block_bytes;
 }
 
+/* As many columns as whole vectors hold, of 16 whole rows; returns how many. */
+static size_t pack_vectors(size_t size, size_t n, const uint8_t *file, size_t row_bytes,
+                           uint8_t *group)
+{
+    if (size != 2 && size != 4)
+        return 0;
+    const uint8_t *row[ROWS16_ROWS];
+    for (size_t r = 0; r < ROWS16_ROWS; r++)
+        row[r] = file + r * row_bytes;
+    size_t each = 16 / size, done = 0;
+    for (; done + each <= n; done += each) {
+        struct row_dwords x[4];
+        gather_four(row, done * size, x);
+        for (size_t i = 0; i < 4; i++) {
+            uint8_t *out = group + done * 16 * size + 64 * i;
+            if (size == 4)
+                store_rows(&x[i], out);
+            else
+                store_halves(&x[i], out, out + 32);
+        }
+    }
+    return done;
+}
+
 static void pack_elements(size_t size, int64_t n_cols, int n_rows, const uint8_t *file,
                           size_t row_bytes, uint8_t *group)
 {
     size_t n = (size_t)n_cols;
-    for (size_t r = 0; r < (size_t)n_rows; r++) {
-        const uint8_t *in = file + r * row_bytes;
-        if (size == 2)
-            for (size_t c = 0; c < n; c++)
-                memcpy(group + (c * 16 + r) * 2, in + c * 2, 2);
-        else if (size == 4)
-            for (size_t c = 0; c < n; c++)
-                memcpy(group + (c * 16 + r) * 4, in + c * 4, 4);
-        else
-            for (size_t c = 0; c < n; c++)
-                memcpy(group + (c * 16 + r) * size, in + c * size, size);
-    }
+    size_t done = n_rows == ROWS16_ROWS ? pack_vectors(size, n, file, row_bytes, group) : 0;
+    for (size_t r = 0; r < (size_t)n_rows; r++)
+        for (size_t c = done; c < n; c++)
+            memcpy(group + (c * 16 + r) * size, file + r * row_bytes + c * size, size);
 }
 
 void rows16_pack_group(const struct rows16_format *f, int64_t n_cols, int n_rows,
