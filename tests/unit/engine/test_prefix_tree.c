@@ -114,6 +114,22 @@ static void rank_is_the_order_of_values(void **state)
     }
 }
 
+/* Tokens saved x seconds per token x recency / bytes, each term for itself. */
+static void each_term_of_a_value(void **state)
+{
+    (void)state;
+    double value = prefix_value(64, 1e-3, 0, 4096);
+    assert_true(fabs(value - 64 * 1e-3 / 4096) < 1e-12);
+    assert_true(fabs(prefix_value(128, 1e-3, 0, 4096) - 2 * value) < 1e-12);
+    assert_true(fabs(prefix_value(64, 2e-3, 0, 4096) - 2 * value) < 1e-12);
+    assert_true(fabs(prefix_value(64, 1e-3, 0, 8192) - value / 2) < 1e-12);
+    assert_true(fabs(prefix_value(64, 1e-3, 600, 4096) - value / 2) < 1e-12);
+    assert_true(prefix_value(64, 1e-3, 1e9, 4096) >= 0);
+    assert_true(isfinite(prefix_value(64, 1e-3, 0, 0)));
+    assert_true(fabs(prefix_rank(64, 0, 4096) - prefix_rank(64, 0, 8192) - 1) < 1e-9);
+    assert_true(fabs(prefix_rank(128, 0, 4096) - prefix_rank(64, 0, 4096) - 1) < 1e-9);
+}
+
 static struct prefix_node *least_of(struct prefix_node *node, const double *rank, int n)
 {
     struct prefix_node *least = NULL;
@@ -257,6 +273,7 @@ static void untouched(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_term_of_a_value),
         cmocka_unit_test(rank_is_the_order_of_values),
         cmocka_unit_test(order),
         cmocka_unit_test(longest_unused_first),
