@@ -99,12 +99,31 @@ static void winner_stays(void **state)
     speculation_release(&s);
 }
 
+/* Guesses that are right and still cost more than they save: what is computed again counts. */
+static void costly_rollback(void **state)
+{
+    (void)state;
+    struct drafter d = { &ops };
+    struct speculation s;
+    speculation_init(&s, &d, MOST);
+    int32_t n = 100;
+    while (n < 1000 && draft(&s, n) > 0) {
+        n += MOST + 1;
+        speculation_note(&s, MOST, MOST, 100, PRICE, n);
+    }
+    assert_in_range(n, 101, 200);
+    assert_int_equal(draft(&s, n + VERDICT_TOKENS - 1), 0);
+    assert_true(draft(&s, n + VERDICT_TOKENS) > 0);
+    speculation_release(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loser_is_off_for_a_while),
         cmocka_unit_test(second_chance),
         cmocka_unit_test(winner_stays),
+        cmocka_unit_test(costly_rollback),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
